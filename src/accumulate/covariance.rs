@@ -1,0 +1,160 @@
+//! Mean and centred co-moment of whole rows, in one pass.
+//!
+//! Enters: blocks without missing cells. Leaves: [`CoMoment`]. Holds S (8d²), μ, and one centred
+//! copy of a block; under mixed precision also an f32 product (4d²).
+//!
+//! Legend, for a block b of total weight W_b after rows of total weight W_a:
+//!
+//! ```text
+//! a    rounded mean of the block             y = x − a
+//! μ_b = a + Σ w y / W_b                      the mean to the last digit
+//! S  += Σ w y yᵀ                             dsyrk on √w·y
+//! S  += W_a W_b / (W_a + W_b) · δ δᵀ         δ = μ_b − μ     Chan, Golub & LeVeque (1979), eq. 2.1b
+//! μ  += W_b / (W_a + W_b) · δ
+//! ```
+//!
+//! Centring before the product is what keeps the digits of a column with mean 1e8 and deviation 1.
+
+use super::{Accumulate, CoMoment, Moments, add_outer, add_upper};
+use crate::blas;
+use crate::source::{Block, Values};
+use ndarray::{Array1, Array2, ArrayBase, Axis, Data, Ix2, s};
+
+/// Features of a block whose f32 products are checked against f64.
+const CHECKED_FEATURES: usize = 64;
+
+/// n, W, μ and S of the rows so far.
+#[derive(Debug, Clone)]
+pub struct Covariance {
+    rows: u64,
+    weight: f64,
+    mean: Array1<f64>,
+    s: Array2<f64>,
+    mixed_error: Option<f64>,
+}
+
+impl Covariance {
+    /// Of no rows yet.
+    pub fn new(d: usize) -> Covariance {
+        Covariance { rows: 0, weight: 0.0, mean: Array1::zeros(d), s: Array2::zeros((d, d)), mixed_error: None }
+    }
+
+    /// The block's part in S is already added; its mean and weight follow.
+    fn shift(&mut self, rows: u64, weight: f64, mean: Array1<f64>) {
+        let total = self.weight + weight;
+        if self.weight == 0.0 {
+            self.mean = mean;
+        } else {
+            let delta = mean - &self.mean;
+            add_outer(&mut self.s, self.weight * weight / total, &delta);
+            self.mean.scaled_add(weight / total, &delta);
+        }
+        self.rows += rows;
+        self.weight = total;
+    }
+
+    fn product_f64(&mut self, y: Array2<f64>) {
+        blas::syrk(y.view(), 1.0, self.s.view_mut());
+    }
+
+    /// The f32 product, added in f64. The first of each accumulator is checked on some features.
+    fn product_f32(&mut self, y: Array2<f64>) {
+        let single = y.mapv(|v| v as f32);
+        let d = y.ncols();
+        let mut product = Array2::<f32>::zeros((d, d));
+        blas::syrk(single.view(), 0.0, product.view_mut());
+        if self.mixed_error.is_none() {
+            self.mixed_error = Some(checked_error(&y, &product));
+        }
+        for (i, (mut row, more)) in self.s.rows_mut().into_iter().zip(product.rows()).enumerate() {
+            for (entry, value) in row.slice_mut(s![i..]).iter_mut().zip(more.slice(s![i..])) {
+                *entry += f64::from(*value);
+            }
+        }
+    }
+}
+
+/// max |P_ij − (YᵀY)_ij| / √((YᵀY)_ii (YᵀY)_jj) over the first features i and all j ≥ i.
+fn checked_error(y: &Array2<f64>, product: &Array2<f32>) -> f64 {
+    let some = y.ncols().min(CHECKED_FEATURES);
+    let exact = y.slice(s![.., ..some]).t().dot(y);
+    let norms: Vec<f64> = y.columns().into_iter().map(|c| c.dot(&c).sqrt()).collect();
+    let mut worst = 0.0f64;
+    for i in 0..some {
+        for j in i..y.ncols() {
+            let scale = norms[i] * norms[j];
+            if scale > 0.0 {
+                worst = worst.max((f64::from(product[[i, j]]) - exact[[i, j]]).abs() / scale);
+            }
+        }
+    }
+    worst
+}
+
+impl Accumulate for Covariance {
+    type Output = CoMoment;
+
+    fn update(&mut self, block: &Block) {
+        debug_assert!(block.missing.is_empty(), "missing cells need ImputedCovariance");
+        let rows = block.rows() as u64;
+        let (mut y, mean) = match &block.values {
+            Values::F64(x) => centred(x, block.weights.as_ref(), |v| v),
+            Values::F32(x) => centred(x, block.weights.as_ref(), f64::from),
+        };
+        let weight = block.weights.as_ref().map_or(rows as f64, |w| w.sum());
+        if weight == 0.0 {
+            self.rows += rows;
+            return;
+        }
+        if let Some(weights) = &block.weights {
+            y *= &weights.mapv(f64::sqrt).insert_axis(Axis(1));
+        }
+        match &block.values {
+            Values::F64(_) => self.product_f64(y),
+            Values::F32(_) => self.product_f32(y),
+        }
+        self.shift(rows, weight, mean);
+    }
+
+    fn merge(&mut self, later: Covariance) {
+        self.mixed_error = match (self.mixed_error, later.mixed_error) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (a, b) => a.or(b),
+        };
+        if later.weight == 0.0 {
+            self.rows += later.rows;
+            return;
+        }
+        add_upper(&mut self.s, &later.s);
+        self.shift(later.rows, later.weight, later.mean);
+    }
+
+    fn finish(mut self) -> CoMoment {
+        blas::mirror(&mut self.s);
+        let moments = Moments { rows: self.rows, weight: self.weight, mean: self.mean, mixed_error: self.mixed_error };
+        CoMoment { moments, s: self.s }
+    }
+
+    fn bytes(d: u64, rows: u64) -> u64 {
+        8u64.saturating_mul(d.saturating_mul(d).saturating_add(d * (rows + 2)))
+    }
+}
+
+/// Y = X − a in X's own memory order, and the mean a + Σ w y / W to the last digit.
+fn centred<T: Copy, S: Data<Elem = T>>(x: &ArrayBase<S, Ix2>, weights: Option<&Array1<f64>>, to_f64: impl Fn(T) -> f64 + Copy) -> (Array2<f64>, Array1<f64>) {
+    let mut y = x.mapv(to_f64);
+    let mut mean = Array1::zeros(y.ncols());
+    // The second round centres by the rounding error of the first.
+    for _ in 0..2 {
+        let shift = match weights {
+            None => y.sum_axis(Axis(0)) / (y.nrows().max(1) as f64),
+            Some(w) => {
+                let total = w.sum();
+                if total == 0.0 { Array1::zeros(y.ncols()) } else { y.t().dot(w) / total }
+            }
+        };
+        y -= &shift;
+        mean += &shift;
+    }
+    (y, mean)
+}

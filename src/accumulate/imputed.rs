@@ -1,0 +1,137 @@
+//! Mean and co-moment of rows whose missing cells take the feature's own mean, in one pass.
+//!
+//! Enters: blocks with missing cells. Leaves: the [`CoMoment`] of the filled data. Holds three d × d
+//! matrices (24d²), and three more while a block with missing cells is added.
+//!
+//! A cell filled with its feature's mean is zero after centring, so only pairs of present cells add
+//! to S. Their mean is known only at the end; what is needed to move a sum from one centre to
+//! another is carried along. With m = 1 where a cell is present, w the row's weight, y = m·(x − μ):
+//!
+//! ```text
+//! S_ij = Σ w y_i y_j        P_ij = Σ w y_i m_j        C_ij = Σ w m_i m_j
+//! centre μ → μ − e (y → y + m·e):
+//! S_ij += e_j P_ij + e_i P_ji + e_i e_j C_ij        P_ij += e_i C_ij
+//! ```
+//!
+//! Without missing cells P is 0 and C is W, and the move is Chan's rule.
+
+use super::{Accumulate, CoMoment, Moments};
+use crate::blas;
+use crate::source::{Block, Values};
+use ndarray::{Array1, Array2, Axis, Zip};
+
+/// S, P and C around the mean of the present cells so far.
+#[derive(Debug, Clone)]
+pub struct ImputedCovariance {
+    rows: u64,
+    weight: f64,
+    mean: Array1<f64>,
+    s: Array2<f64>,
+    p: Array2<f64>,
+    c: Array2<f64>,
+}
+
+impl ImputedCovariance {
+    /// Of no rows yet.
+    pub fn new(d: usize) -> ImputedCovariance {
+        let zeros = || Array2::zeros((d, d));
+        ImputedCovariance { rows: 0, weight: 0.0, mean: Array1::zeros(d), s: zeros(), p: zeros(), c: zeros() }
+    }
+
+    fn of(block: &Block) -> ImputedCovariance {
+        let mut y = match &block.values {
+            Values::F64(x) => x.clone(),
+            Values::F32(x) => x.mapv(f64::from),
+        };
+        let (n, d) = y.dim();
+        let weights = block.weights.clone().unwrap_or_else(|| Array1::ones(n));
+        let mut present = Array2::<f64>::ones((n, d));
+        for cell in &block.missing {
+            present[[cell.row as usize, cell.feature as usize]] = 0.0;
+        }
+        let totals = present.t().dot(&weights);
+        let mut mean = Array1::zeros(d);
+        // Missing cells hold 0 and stay 0. The second round centres by the rounding error of the first.
+        for _ in 0..2 {
+            let mut shift = y.t().dot(&weights);
+            Zip::from(&mut shift).and(&totals).for_each(|s, &t| *s = if t > 0.0 { *s / t } else { 0.0 });
+            y.zip_mut_with(&(&present * &shift), |y, s| *y -= s);
+            mean += &shift;
+        }
+        let roots = weights.mapv(f64::sqrt).insert_axis(Axis(1));
+        y *= &roots;
+        present *= &roots;
+        let mut s = Array2::zeros((d, d));
+        blas::syrk(y.view(), 0.0, s.view_mut());
+        blas::mirror(&mut s);
+        let (p, c) = if block.missing.is_empty() {
+            (Array2::zeros((d, d)), Array2::from_elem((d, d), weights.sum()))
+        } else {
+            (y.t().dot(&present), present.t().dot(&present))
+        };
+        ImputedCovariance { rows: n as u64, weight: weights.sum(), mean, s, p, c }
+    }
+
+    /// Moves the centre to `mean`.
+    fn recentre(&mut self, mean: &Array1<f64>) {
+        let e = &self.mean - mean;
+        let d = e.len();
+        for i in 0..d {
+            for j in 0..d {
+                self.s[[i, j]] += e[j] * self.p[[i, j]] + e[i] * self.p[[j, i]] + e[i] * e[j] * self.c[[i, j]];
+            }
+        }
+        Zip::from(self.p.rows_mut()).and(self.c.rows()).and(&e).for_each(|mut p, c, &e| p.scaled_add(e, &c));
+        self.mean.assign(mean);
+    }
+}
+
+impl Accumulate for ImputedCovariance {
+    type Output = CoMoment;
+
+    fn update(&mut self, block: &Block) {
+        if block.rows() > 0 {
+            self.merge(ImputedCovariance::of(block));
+        }
+    }
+
+    fn merge(&mut self, mut later: ImputedCovariance) {
+        if self.weight == 0.0 {
+            later.rows += self.rows;
+            *self = later;
+            return;
+        }
+        if later.weight == 0.0 {
+            self.rows += later.rows;
+            return;
+        }
+        let mut mean = self.mean.clone();
+        for (i, m) in mean.iter_mut().enumerate() {
+            let (a, b) = (self.c[[i, i]], later.c[[i, i]]);
+            if a + b > 0.0 {
+                *m += (later.mean[i] - *m) * (b / (a + b));
+            }
+        }
+        self.recentre(&mean);
+        later.recentre(&mean);
+        self.s += &later.s;
+        self.p += &later.p;
+        self.c += &later.c;
+        self.rows += later.rows;
+        self.weight += later.weight;
+    }
+
+    fn finish(mut self) -> CoMoment {
+        for (i, m) in self.mean.iter_mut().enumerate() {
+            if self.c[[i, i]] == 0.0 {
+                *m = f64::NAN;
+            }
+        }
+        let moments = Moments { rows: self.rows, weight: self.weight, mean: self.mean, mixed_error: None };
+        CoMoment { moments, s: self.s }
+    }
+
+    fn bytes(d: u64, rows: u64) -> u64 {
+        8u64.saturating_mul(6u64.saturating_mul(d.saturating_mul(d)).saturating_add(3 * d * rows))
+    }
+}

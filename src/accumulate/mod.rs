@@ -1,0 +1,91 @@
+//! What a pass adds up.
+//!
+//! ```text
+//! Block ─► update ─┐
+//! Block ─► update ─┴► merge, in file order ─► finish ─► CoMoment
+//! ```
+//!
+//! | symbol | is | held |
+//! |---|---|---|
+//! | n, W | rows; their total weight (n without weights) | two numbers |
+//! | μ | mean of the features | d |
+//! | S | centred co-moment Σ w (x−μ)(x−μ)ᵀ, the seed's X̆X̆ᵀ | d² (upper triangle) |
+//!
+//! The centred co-moment serves every linear model: Σ w x xᵀ = S + W μμᵀ adds without cancelling,
+//! and the correlation is S over the outer product of the standard deviations.
+
+mod covariance;
+mod imputed;
+
+pub use covariance::Covariance;
+pub use imputed::ImputedCovariance;
+
+use crate::source::Block;
+use ndarray::{Array1, Array2};
+
+/// Sums that can be built in pieces.
+///
+/// Laws, which `tests/laws.rs` checks for every implementation: a fresh accumulator is an identity
+/// of `merge`; any split of the rows agrees to rounding; merging in one fixed order gives the same
+/// bytes whoever computed the pieces.
+pub trait Accumulate: Send + Sized {
+    /// What the sums become.
+    type Output;
+
+    /// Adds the rows of a block.
+    fn update(&mut self, block: &Block);
+
+    /// Adds what another one has seen after this one.
+    fn merge(&mut self, later: Self);
+
+    /// The result; consumes, so that nothing is added to a finished sum.
+    fn finish(self) -> Self::Output;
+
+    /// Bytes held for d features while blocks of `rows` rows are added, scratch included.
+    fn bytes(d: u64, rows: u64) -> u64;
+}
+
+/// Mean and centred co-moment of all rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CoMoment {
+    /// n, W and μ.
+    pub moments: Moments,
+    /// S, both triangles.
+    pub s: Array2<f64>,
+}
+
+/// The part of a co-moment that does not grow with d².
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moments {
+    /// Rows that counted (n).
+    pub rows: u64,
+    /// Their total weight (W); equals n without weights.
+    pub weight: f64,
+    /// μ; NaN for a feature that was missing in every row.
+    pub mean: Array1<f64>,
+    /// Largest relative error of an f32 block product that was checked against f64; `None` when all
+    /// products were f64.
+    pub mixed_error: Option<f64>,
+}
+
+/// Adds `scale`·δδᵀ to the upper triangle.
+pub(crate) fn add_outer(s: &mut Array2<f64>, scale: f64, delta: &Array1<f64>) {
+    let delta = delta.as_slice().expect("an owned vector is contiguous");
+    for (i, mut row) in s.rows_mut().into_iter().enumerate() {
+        let factor = scale * delta[i];
+        let row = &mut row.as_slice_mut().expect("S is in C order")[i..];
+        for (entry, other) in row.iter_mut().zip(&delta[i..]) {
+            *entry += factor * other;
+        }
+    }
+}
+
+/// Adds another upper triangle.
+pub(crate) fn add_upper(s: &mut Array2<f64>, other: &Array2<f64>) {
+    for (i, (mut row, more)) in s.rows_mut().into_iter().zip(other.rows()).enumerate() {
+        let row = &mut row.as_slice_mut().expect("S is in C order")[i..];
+        for (entry, value) in row.iter_mut().zip(&more.to_slice().expect("S is in C order")[i..]) {
+            *entry += value;
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The three BLAS and LAPACK routines that ndarray does not reach, and OpenBLAS's thread count.
+//!
+//! Matrices enter as ndarray views in either memory order; a symmetric result is kept in its upper
+//! triangle (row ≤ column, C order) until [`mirror`] fills the rest. All `unsafe` of the crate that
+//! touches numbers is here, behind shape checks.
+
+use cblas_sys::{CBLAS_LAYOUT, CBLAS_TRANSPOSE, CBLAS_UPLO, cblas_dsyrk, cblas_ssyrk};
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
+// Links the system's OpenBLAS.
+use ndarray_linalg as _;
+use std::os::raw::{c_char, c_int};
+
+unsafe extern "C" {
+    fn openblas_set_num_threads(n: c_int);
+}
+
+/// Threads inside each BLAS call: one while our own workers stream, all cores for a decomposition.
+pub fn set_threads(n: usize) {
+    // SAFETY: takes any positive number; calls are made from one thread while no product runs.
+    unsafe { openblas_set_num_threads(n.clamp(1, 1024) as c_int) }
+}
+
+/// An element type with a symmetric rank-k update.
+pub trait Element: Copy + Default + Send + Sync + 'static {
+    /// The cblas routine. # Safety: pointers must cover the given shapes.
+    #[allow(clippy::too_many_arguments, missing_docs)]
+    unsafe fn syrk(trans: CBLAS_TRANSPOSE, n: c_int, k: c_int, a: *const Self, lda: c_int, beta: Self, c: *mut Self, ldc: c_int);
+}
+
+impl Element for f64 {
+    unsafe fn syrk(trans: CBLAS_TRANSPOSE, n: c_int, k: c_int, a: *const f64, lda: c_int, beta: f64, c: *mut f64, ldc: c_int) {
+        unsafe { cblas_dsyrk(CBLAS_LAYOUT::CblasRowMajor, CBLAS_UPLO::CblasUpper, trans, n, k, 1.0, a, lda, beta, c, ldc) }
+    }
+}
+
+impl Element for f32 {
+    unsafe fn syrk(trans: CBLAS_TRANSPOSE, n: c_int, k: c_int, a: *const f32, lda: c_int, beta: f32, c: *mut f32, ldc: c_int) {
+        unsafe { cblas_ssyrk(CBLAS_LAYOUT::CblasRowMajor, CBLAS_UPLO::CblasUpper, trans, n, k, 1.0, a, lda, beta, c, ldc) }
+    }
+}
+
+/// C ← YᵀY + beta·C, upper triangle of C only. Y is rows × d in C or F order, C is d × d in C order.
+pub fn syrk<T: Element>(y: ArrayView2<'_, T>, beta: T, mut c: ArrayViewMut2<'_, T>) {
+    let (rows, d) = y.dim();
+    if rows == 0 || d == 0 {
+        return;
+    }
+    assert_eq!(c.dim(), (d, d), "syrk: result is not d × d");
+    let ldc = c.strides()[0] as c_int;
+    assert!(c.strides()[1] == 1 && ldc >= d as c_int, "syrk: result is not in C order");
+    // Row-major Y (rows × d): C = YᵀY is "Trans". Column-major Y is a row-major d × rows matrix Z: C = ZZᵀ.
+    let (trans, lda) = match *y.strides() {
+        [_, 1] if y.strides()[0] >= d as isize => (CBLAS_TRANSPOSE::CblasTrans, y.strides()[0]),
+        [_, 1] if rows == 1 => (CBLAS_TRANSPOSE::CblasTrans, d as isize),
+        [1, _] if y.strides()[1] >= rows as isize => (CBLAS_TRANSPOSE::CblasNoTrans, y.strides()[1]),
+        [1, _] if d == 1 => (CBLAS_TRANSPOSE::CblasNoTrans, rows as isize),
+        _ => panic!("syrk: block is neither in C nor in F order"),
+    };
+    // SAFETY: y covers rows × d with leading dimension lda, c covers d × d with ldc; both checked above.
+    unsafe { T::syrk(trans, d as c_int, rows as c_int, y.as_ptr(), lda as c_int, beta, c.as_mut_ptr(), ldc) }
+}
+
+/// Copies the upper triangle onto the lower.
+pub fn mirror(c: &mut Array2<f64>) {
+    let d = c.nrows();
+    const TILE: usize = 64;
+    for i0 in (0..d).step_by(TILE) {
+        for j0 in (i0..d).step_by(TILE) {
+            for i in i0..(i0 + TILE).min(d) {
+                for j in j0.max(i + 1)..(j0 + TILE).min(d) {
+                    c[[j, i]] = c[[i, j]];
+                }
+            }
+        }
+    }
+}
+
+/// Bytes that [`eigh`] holds for a d × d matrix: the matrix, which becomes the vectors, and LAPACK's work area.
+pub fn eigh_bytes(d: u64) -> u64 {
+    8u64.saturating_mul(3 * d.saturating_mul(d) + 7 * d)
+}
+
+/// Eigenvalues, ascending, and eigenvectors as *rows*, of a symmetric matrix (its upper triangle is read).
+///
+/// LAPACK's divide and conquer (`dsyevd`). Err carries LAPACK's `info`, which is positive when the
+/// iteration did not converge.
+pub fn eigh(mut a: Array2<f64>) -> Result<(Array1<f64>, Array2<f64>), c_int> {
+    let d = a.nrows();
+    assert!(a.is_square() && a.is_standard_layout(), "eigh: matrix is not square in C order");
+    let mut values = Array1::<f64>::zeros(d);
+    if d == 0 {
+        return Ok((values, a));
+    }
+    // The row-major upper triangle is LAPACK's column-major lower one.
+    let (jobz, uplo, n) = (b'V' as c_char, b'L' as c_char, d as c_int);
+    let mut run = |work: &mut [f64], lwork: c_int, iwork: &mut [c_int], liwork: c_int| {
+        let mut info: c_int = 0;
+        // SAFETY: a is d × d, values holds d, work and iwork hold at least one and, when lwork and
+        // liwork are not queries, as many as they say.
+        unsafe {
+            lapack_sys::dsyevd_(
+                &jobz,
+                &uplo,
+                &n,
+                a.as_mut_ptr(),
+                &n,
+                values.as_mut_ptr(),
+                work.as_mut_ptr(),
+                &lwork,
+                iwork.as_mut_ptr(),
+                &liwork,
+                &mut info,
+            )
+        };
+        info
+    };
+    let (mut size, mut isize) = ([0.0], [0]);
+    match run(&mut size, -1, &mut isize, -1) {
+        0 => {}
+        info => return Err(info),
+    }
+    let (lwork, liwork) = (size[0] as usize, isize[0] as usize);
+    match run(&mut vec![0.0; lwork], lwork as c_int, &mut vec![0; liwork], liwork as c_int) {
+        0 => Ok((values, a)),
+        info => Err(info),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::ShapeBuilder;
+
+    fn sample(rows: usize, d: usize) -> Array2<f64> {
+        Array2::from_shape_fn((rows, d), |(i, j)| ((i * 7 + j * 13) % 11) as f64 - 5.0)
+    }
+
+    #[test]
+    fn syrk_takes_both_orders() {
+        for (rows, d) in [(5, 3), (1, 4), (4, 1), (1, 1), (3, 70)] {
+            let y = sample(rows, d);
+            let mut f = Array2::zeros((rows, d).f());
+            f.assign(&y);
+            let expected = y.t().dot(&y);
+            for block in [y.view(), f.view()] {
+                let mut c = Array2::zeros((d, d));
+                syrk(block, 0.0, c.view_mut());
+                mirror(&mut c);
+                assert_eq!(c, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn eigh_gives_rows_that_diagonalise() {
+        let y = sample(20, 6);
+        let a = y.t().dot(&y);
+        let (values, vectors) = eigh(a.clone()).unwrap();
+        let back = vectors.t().dot(&Array2::from_diag(&values)).dot(&vectors);
+        assert!((&back - &a).iter().all(|e| e.abs() < 1e-11 * values[5]));
+    }
+}

@@ -1,0 +1,193 @@
+//! Bytes: how people write them, how many this machine has, and the list that every big buffer is
+//! on before it exists.
+//!
+//! A [`Ledger`] is filled by the planner, phase by phase (streaming, decomposition, writing). Its
+//! peak is the largest phase, and a plan whose peak is over the [`Budget`] never starts.
+
+use crate::error::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
+
+/// The share of the machine's memory that is used when `--memory` is not given.
+pub const DEFAULT_SHARE: u64 = 4;
+
+/// What the process holds before it has read a row: code, libraries, BLAS work areas.
+pub const PROGRAM_BYTES: u64 = 24 << 20;
+
+/// A number of bytes that prints and parses the way people write it: `250MB`, `2GiB`, `1.5G`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let b = self.0 as f64;
+        match self.0 {
+            0..1_000 => write!(f, "{} B", self.0),
+            1_000..1_000_000 => write!(f, "{:.1} kB", b / 1e3),
+            1_000_000..1_000_000_000 => write!(f, "{:.1} MB", b / 1e6),
+            1_000_000_000..1_000_000_000_000 => write!(f, "{:.1} GB", b / 1e9),
+            _ => write!(f, "{:.1} TB", b / 1e12),
+        }
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let text = text.trim();
+        let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(split);
+        let wrong = || format!("'{text}' is no size; write it like 500MB, 2GB or 1GiB");
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let scale: f64 = match unit.trim().to_ascii_lowercase().as_str() {
+            "" | "b" => 1.0,
+            "k" | "kb" => 1e3,
+            "m" | "mb" => 1e6,
+            "g" | "gb" => 1e9,
+            "t" | "tb" => 1e12,
+            "kib" => 1024.0,
+            "mib" => 1024f64.powi(2),
+            "gib" => 1024f64.powi(3),
+            "tib" => 1024f64.powi(4),
+            _ => return Err(wrong()),
+        };
+        let bytes = number * scale;
+        if bytes.is_finite() && bytes >= 1.0 && bytes < u64::MAX as f64 {
+            Ok(Bytes(bytes as u64))
+        } else {
+            Err(wrong())
+        }
+    }
+}
+
+/// How many bytes the work may hold, and who said so.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// The ceiling.
+    pub bytes: Bytes,
+    /// True when it is `--memory`, false when it is a share of the machine.
+    pub asked: bool,
+}
+
+impl Budget {
+    /// The user's ceiling, or a quarter of the machine's (or its control group's) memory.
+    pub fn new(asked: Option<Bytes>) -> Budget {
+        match asked {
+            Some(bytes) => Budget { bytes, asked: true },
+            None => Budget { bytes: Bytes(machine_memory() / DEFAULT_SHARE), asked: false },
+        }
+    }
+}
+
+/// Physical memory, or the control group's limit where that is smaller; 4 GiB where neither tells.
+fn machine_memory() -> u64 {
+    // SAFETY: sysconf reads a constant of the system and has no preconditions.
+    let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let physical = if pages > 0 && size > 0 { pages as u64 * size as u64 } else { 4 << 30 };
+    let limit = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+        .iter()
+        .filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok())
+        .min();
+    limit.map_or(physical, |l| l.min(physical))
+}
+
+/// One buffer of a phase.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// What it holds, for people.
+    pub what: String,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// The buffers that are alive at the same time.
+#[derive(Debug, Clone)]
+pub struct Phase {
+    /// "stream", "decompose", "write".
+    pub name: &'static str,
+    /// What is held.
+    pub items: Vec<Item>,
+}
+
+impl Phase {
+    /// A phase that starts with what the program holds anyway.
+    pub fn new(name: &'static str) -> Phase {
+        Phase { name, items: vec![Item { what: "program and libraries".into(), bytes: PROGRAM_BYTES }] }
+    }
+
+    /// Adds a buffer.
+    pub fn hold(mut self, what: impl Into<String>, bytes: u64) -> Phase {
+        self.items.push(Item { what: what.into(), bytes });
+        self
+    }
+
+    /// Bytes of all its buffers.
+    pub fn bytes(&self) -> u64 {
+        self.items.iter().fold(0, |sum, item| sum.saturating_add(item.bytes))
+    }
+
+    /// The largest buffer.
+    pub fn largest(&self) -> &Item {
+        self.items.iter().max_by_key(|item| item.bytes).expect("a phase holds the program at least")
+    }
+}
+
+/// All phases of a piece of work.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    /// In the order they run.
+    pub phases: Vec<Phase>,
+}
+
+impl Ledger {
+    /// The phase that holds most.
+    pub fn peak(&self) -> Option<&Phase> {
+        self.phases.iter().max_by_key(|phase| phase.bytes())
+    }
+
+    /// Bytes of that phase.
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak().map_or(0, Phase::bytes)
+    }
+
+    /// Refuses what does not fit; `hint` says what would.
+    pub fn check(&self, budget: &Budget, hint: impl FnOnce() -> String) -> Result<()> {
+        let Some(phase) = self.peak() else { return Ok(()) };
+        if phase.bytes() <= budget.bytes.0 {
+            return Ok(());
+        }
+        Err(Error::Budget {
+            what: format!("{} (most of it {}, {})", phase.name, phase.largest().what, Bytes(phase.largest().bytes)),
+            needs: Bytes(phase.bytes()).to_string(),
+            budget: budget.bytes.to_string(),
+            hint: hint(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        let parse = |s: &str| s.parse::<Bytes>().map(|b| b.0);
+        assert_eq!(parse("500MB"), Ok(500_000_000));
+        assert_eq!(parse("2 GiB"), Ok(2 << 30));
+        assert_eq!(parse("1.5g"), Ok(1_500_000_000));
+        assert_eq!(parse("64"), Ok(64));
+        for bad in ["", "MB", "2XB", "-1GB", "0", "1e400GB", "nan"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_peak_is_the_largest_phase() {
+        let ledger = Ledger { phases: vec![Phase::new("stream").hold("a", 5), Phase::new("decompose").hold("b", 9)] };
+        assert_eq!(ledger.peak().unwrap().name, "decompose");
+        assert_eq!(ledger.peak_bytes(), PROGRAM_BYTES + 9);
+        let budget = Budget { bytes: Bytes(PROGRAM_BYTES), asked: true };
+        assert!(ledger.check(&budget, || "use less".into()).unwrap_err().to_string().contains("use less"));
+    }
+}

@@ -1,0 +1,328 @@
+//! The command line as typed. Checks here need no file; everything else is in the plans.
+
+use crate::budget::Bytes;
+use crate::model::Method;
+use crate::sink::Compression;
+use crate::solve::rules::Components;
+use crate::source::Nulls;
+use crate::source::block::Precision;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Exact PCA on Parquet data larger than memory.
+///
+/// Fit a model in one streaming pass, write the scores back to Parquet in another. Results go to
+/// standard output, everything else to standard error; exit code 0 is done, 1 failed, 2 misused.
+#[derive(Debug, Parser)]
+#[command(name = "eigenstream", version, max_term_width = 100, arg_required_else_help = true)]
+pub struct Cli {
+    /// Say nothing on standard error but errors.
+    #[arg(long, global = true)]
+    pub quiet: bool,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show what a fit would do and hold, from footers alone.
+    ///
+    /// Example: eigenstream plan data/ --exclude id --memory 500MB
+    Plan(PlanArgs),
+    /// Fit a model in one pass over the data.
+    ///
+    /// Example: eigenstream fit data/ -k 0.95 --exclude id -o model.safetensors
+    Fit(FitArgs),
+    /// Project rows onto the components.
+    ///
+    /// Example: eigenstream transform model.safetensors data/ --keep id -o scores.parquet
+    Transform(TransformArgs),
+    /// Map rows, or scores, back to the space of the features.
+    ///
+    /// Example: eigenstream reconstruct model.safetensors data/ -k 3 -o restored.parquet
+    Reconstruct(ReconstructArgs),
+    /// Show a model.
+    ///
+    /// Example: eigenstream inspect model.safetensors --json
+    Inspect(InspectArgs),
+    /// Write a seeded Parquet dataset.
+    ///
+    /// Example: eigenstream generate lowrank --rows 100000 --columns 32 --files 4 -o data
+    Generate(GenerateArgs),
+    /// Run the whole tour on generated data.
+    Demo(DemoArgs),
+}
+
+/// Which rows and columns, and what is done to them. Shared by `plan` and `fit`.
+#[derive(Debug, Clone, Args)]
+pub struct FitSpec {
+    /// Parquet files, globs, or directories (read recursively, sorted by path).
+    #[arg(required = true, value_name = "DATA")]
+    pub data: Vec<String>,
+
+    /// The method.
+    #[arg(long, value_enum, default_value_t)]
+    pub method: Method,
+
+    /// How it is computed.
+    #[arg(long, value_enum, default_value_t)]
+    pub form: FormChoice,
+
+    /// How many components: a number, a share of the variance like 0.95, mle, elbow or all.
+    #[arg(short = 'k', long, default_value_t, value_name = "N|RATIO|mle|elbow|all")]
+    pub components: Components,
+
+    /// Columns that are features: names or globs, comma-separated. Default: all numeric ones.
+    #[arg(long, value_delimiter = ',', value_name = "GLOBS")]
+    pub columns: Vec<String>,
+
+    /// Columns that are not features: names or globs, comma-separated.
+    #[arg(long, value_delimiter = ',', value_name = "GLOBS")]
+    pub exclude: Vec<String>,
+
+    /// Do not subtract the mean (latent semantic analysis).
+    #[arg(long)]
+    pub no_center: bool,
+
+    /// Divide each feature by its standard deviation (correlation PCA).
+    #[arg(long)]
+    pub standardize: bool,
+
+    /// Column of frequency weights: a row of weight 3 counts as three equal rows.
+    #[arg(long, value_name = "COL")]
+    pub weight: Option<String>,
+
+    /// What to do with nulls and NaN.
+    #[arg(long, value_enum, default_value_t)]
+    pub nulls: Nulls,
+
+    /// Arithmetic of the products; mixed needs f32 features.
+    #[arg(long, value_enum, default_value_t)]
+    pub precision: Precision,
+
+    /// Resources.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// Ceilings.
+#[derive(Debug, Clone, Args)]
+pub struct Resources {
+    /// The most memory to use, like 500MB or 2GiB. Default: a quarter of the machine's.
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Bytes>,
+
+    /// Worker threads. Default: one per core. Results do not depend on it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}
+
+impl Resources {
+    /// Worker threads wanted.
+    pub fn threads(&self) -> usize {
+        self.threads.map_or_else(cores, usize::from)
+    }
+}
+
+/// Cores of the machine.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// `--form`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum FormChoice {
+    /// Let the plan choose.
+    #[default]
+    Auto,
+    /// The d × d covariance.
+    Primal,
+}
+
+/// `plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// The fit to plan.
+    #[command(flatten)]
+    pub fit: FitSpec,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `fit`.
+#[derive(Debug, Args)]
+pub struct FitArgs {
+    /// The fit.
+    #[command(flatten)]
+    pub fit: FitSpec,
+
+    /// The model file to write.
+    #[arg(short, long, value_name = "MODEL")]
+    pub output: PathBuf,
+
+    /// Print a summary as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where output rows go and how. Shared by `transform` and `reconstruct`.
+#[derive(Debug, Clone, Args)]
+pub struct OutputSpec {
+    /// One file if it ends in .parquet, else a directory with one file per input file.
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+
+    /// Columns to pass through untouched, comma-separated names.
+    #[arg(long, value_delimiter = ',', value_name = "COLS", conflicts_with = "keep_all")]
+    pub keep: Vec<String>,
+
+    /// Pass all columns through.
+    #[arg(long)]
+    pub keep_all: bool,
+
+    /// Use only the first K components.
+    #[arg(short = 'k', long = "components", value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    pub components: Option<u32>,
+
+    /// Type of the numbers written.
+    #[arg(long, value_enum, default_value_t)]
+    pub dtype: Dtype,
+
+    /// Compression of the output.
+    #[arg(long, value_enum, default_value_t)]
+    pub compression: Compression,
+
+    /// Prefix of the score columns.
+    #[arg(long, default_value = "pc", value_name = "NAME")]
+    pub prefix: String,
+
+    /// Print a summary as JSON.
+    #[arg(long)]
+    pub json: bool,
+
+    /// Resources.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// `transform`.
+#[derive(Debug, Args)]
+pub struct TransformArgs {
+    /// The model file.
+    pub model: PathBuf,
+
+    /// Parquet files, globs, or directories.
+    #[arg(required = true, value_name = "DATA")]
+    pub data: Vec<String>,
+
+    /// Where the scores go.
+    #[command(flatten)]
+    pub output: OutputSpec,
+
+    /// One column per component, or one list column.
+    #[arg(long, value_enum, default_value_t)]
+    pub layout: Layout,
+
+    /// Add columns reconstruction_error (distance to the reconstruction) and hotelling_t2.
+    #[arg(long)]
+    pub diagnostics: bool,
+}
+
+/// `reconstruct`.
+#[derive(Debug, Args)]
+pub struct ReconstructArgs {
+    /// The model file.
+    pub model: PathBuf,
+
+    /// Parquet files, globs, or directories: rows, or scores with --from-scores.
+    #[arg(required = true, value_name = "DATA")]
+    pub data: Vec<String>,
+
+    /// Where the rows go.
+    #[command(flatten)]
+    pub output: OutputSpec,
+
+    /// DATA holds scores (columns pc1, pc2, … or one list column pc) instead of rows.
+    #[arg(long)]
+    pub from_scores: bool,
+}
+
+/// `inspect`.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// The model file.
+    pub model: PathBuf,
+
+    /// Print the whole model as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `generate`.
+#[derive(Debug, Clone, Args)]
+pub struct GenerateArgs {
+    /// What kind of data.
+    #[arg(value_enum)]
+    pub kind: crate::generate::Kind,
+
+    /// The directory to write.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+
+    /// Rows in all files.
+    #[arg(long, default_value_t = 10_000)]
+    pub rows: u64,
+
+    /// Features. Default: what suits the kind.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub columns: Option<u32>,
+
+    /// Files to spread the rows over.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub files: u32,
+
+    /// Rows per row group. Default: what suits the kind.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub row_group: Option<u32>,
+
+    /// Seed of the random numbers.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// The directory to work in; made, and replaced if a demo made it.
+    #[arg(short, long, value_name = "DIR", default_value = "eigenstream-demo")]
+    pub output: PathBuf,
+
+    /// Rows to generate.
+    #[arg(long, default_value_t = 200_000)]
+    pub rows: u64,
+}
+
+/// Type of computed columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Dtype {
+    /// Double.
+    #[default]
+    F64,
+    /// Single.
+    F32,
+}
+
+/// Shape of the scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Layout {
+    /// pc1, pc2, …
+    #[default]
+    Columns,
+    /// One FixedSizeList column.
+    List,
+}

@@ -1,0 +1,45 @@
+//! Commands: arguments as typed → checked against the files' metadata → run.
+
+pub mod apply;
+pub mod args;
+pub mod demo;
+pub mod fit;
+pub mod plan;
+
+use crate::error::Result;
+use crate::model::Model;
+use crate::report::{self, Talk};
+use args::{Cli, Command, InspectArgs};
+
+/// The name of a command, which errors begin with.
+pub fn name(command: &Command) -> &'static str {
+    match command {
+        Command::Plan(_) => "plan",
+        Command::Fit(_) => "fit",
+        Command::Transform(_) => "transform",
+        Command::Reconstruct(_) => "reconstruct",
+        Command::Inspect(_) => "inspect",
+        Command::Generate(_) => "generate",
+        Command::Demo(_) => "demo",
+    }
+}
+
+/// Runs a command.
+pub fn run(cli: &Cli) -> Result<()> {
+    let talk = Talk::new(cli.quiet);
+    match &cli.command {
+        Command::Plan(args) => plan::run(args, talk),
+        Command::Fit(args) => fit::run(args, talk),
+        Command::Transform(args) => apply::transform(args, talk),
+        Command::Reconstruct(args) => apply::reconstruct(args, talk),
+        Command::Inspect(args) => inspect(args),
+        Command::Generate(args) => crate::generate::run(args, talk),
+        Command::Demo(args) => demo::run(args, talk),
+    }
+}
+
+fn inspect(args: &InspectArgs) -> Result<()> {
+    let model = Model::load(&args.model)?;
+    let text = if args.json { report::json::pretty(&report::json::model(&model)) } else { report::text::model(&model) };
+    report::print(&text)
+}

@@ -1,0 +1,14 @@
+#![doc = "placeholder"]
+pub mod accumulate;
+pub mod blas;
+pub mod budget;
+pub mod cli;
+pub mod error;
+pub mod generate;
+pub mod model;
+pub mod pass;
+pub mod project;
+pub mod report;
+pub mod sink;
+pub mod solve;
+pub mod source;

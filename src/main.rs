@@ -1,0 +1,21 @@
+//! argv → run → exit code.
+
+use clap::Parser;
+use eigenstream::cli::{self, args::Cli};
+use eigenstream::sink::staged;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // Panics are caught where they can happen and told as errors; the hook would print them twice.
+    std::panic::set_hook(Box::new(|_| {}));
+    let done = staged::exit_on_signals().and_then(|()| cli::run(&cli));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}: {error}", cli::name(&cli.command));
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

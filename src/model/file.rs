@@ -1,0 +1,168 @@
+//! A model as one safetensors file.
+//!
+//! Tensors, all f64 little-endian: `mean` (d), `scale` (d, if any), `components` (k × d),
+//! `eigenvalues`, `constants`. Under `__metadata__`, the key `eigenstream` holds the header as JSON
+//! and `format` its version. A header is checked against the tensors before anything uses it, and a
+//! newer format is refused with a sentence.
+
+use super::{Header, Model};
+use crate::error::{Error, Result};
+use crate::sink::staged::StagedFile;
+use ndarray::{Array1, Array2};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+
+/// The layout this program writes. Older ones stay readable.
+pub const FORMAT: u32 = 1;
+
+/// The key of `__metadata__` that holds our JSON: one key, so that the file's bytes do not depend on
+/// the order of a map.
+const KEY: &str = "eigenstream";
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    format: u32,
+    kind: String,
+    #[serde(flatten)]
+    header: Header,
+}
+
+/// Read first, because a newer document may not parse as ours.
+#[derive(Deserialize)]
+struct Version {
+    format: u32,
+    kind: Option<String>,
+}
+
+impl Model {
+    /// Writes the model: temporary file, sync, rename.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let bytes = self.to_bytes()?;
+        let mut staged = StagedFile::create(path)?;
+        staged.file().write_all(&bytes).map_err(Error::io("write", path))?;
+        staged.commit()
+    }
+
+    /// Reads a model.
+    pub fn load(path: &Path) -> Result<Model> {
+        let bytes = std::fs::read(path).map_err(Error::io("open", path))?;
+        Model::from_bytes(&bytes).map_err(|problem| Error::model(path, problem))
+    }
+
+    /// The file's bytes: a function of the model alone.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let document = Document { format: FORMAT, kind: "model".into(), header: self.header.clone() };
+        let json = serde_json::to_string(&document).map_err(|e| Error::Internal(format!("model header: {e}")))?;
+        let mut tensors: Vec<(&str, Vec<usize>, Vec<u8>)> = vec![
+            ("mean", vec![self.mean.len()], le_bytes(self.mean.iter())),
+            ("components", self.components.shape().to_vec(), le_bytes(self.components.iter())),
+            ("eigenvalues", vec![self.eigenvalues.len()], le_bytes(self.eigenvalues.iter())),
+            ("constants", vec![self.constants.len()], le_bytes(self.constants.iter())),
+        ];
+        if let Some(scale) = &self.scale {
+            tensors.push(("scale", vec![scale.len()], le_bytes(scale.iter())));
+        }
+        let failed = |e: safetensors::SafeTensorError| Error::Internal(format!("model file: {e}"));
+        let views = tensors
+            .iter()
+            .map(|(name, shape, data)| Ok((*name, TensorView::new(Dtype::F64, shape.clone(), data).map_err(failed)?)))
+            .collect::<Result<Vec<_>>>()?;
+        safetensors::serialize(views, Some(HashMap::from([(KEY.to_string(), json)]))).map_err(failed)
+    }
+
+    /// Reads the bytes of a model file; the error is what is wrong with them.
+    pub fn from_bytes(bytes: &[u8]) -> std::result::Result<Model, String> {
+        let no_model = |why: String| format!("is not an eigenstream model ({why}); make one with eigenstream fit");
+        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| no_model(e.to_string()))?;
+        let json = metadata.metadata().as_ref().and_then(|m| m.get(KEY));
+        let json = json.ok_or_else(|| no_model("it is a safetensors file without our header".into()))?;
+        let version: Version = serde_json::from_str(json).map_err(|e| no_model(e.to_string()))?;
+        if version.format > FORMAT {
+            return Err(format!(
+                "has format {}, newer than the {FORMAT} that eigenstream {} reads; use a newer eigenstream",
+                version.format,
+                env!("CARGO_PKG_VERSION")
+            ));
+        }
+        if let Some(kind) = version.kind.filter(|k| k != "model") {
+            return Err(no_model(format!("it holds a {kind}")));
+        }
+        let damaged = |why: String| format!("is damaged: {why}; fit it again");
+        let document: Document = serde_json::from_str(json).map_err(|e| damaged(e.to_string()))?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(|e| damaged(e.to_string()))?;
+        let model = assemble(document.header, &tensors).map_err(damaged)?;
+        Ok(model)
+    }
+}
+
+fn assemble(header: Header, tensors: &SafeTensors<'_>) -> std::result::Result<Model, String> {
+    let components = tensor(tensors, "components")?;
+    let [k, d] = components.0[..] else { return Err("components is not a matrix".into()) };
+    let components = Array2::from_shape_vec((k, d), components.1).map_err(|e| e.to_string())?;
+    let vector = |name: &str| tensor(tensors, name).map(|(_, data)| Array1::from_vec(data));
+    let scale = if header.standardize { Some(vector("scale")?) } else { None };
+    let model = Model {
+        mean: vector("mean")?,
+        eigenvalues: vector("eigenvalues")?,
+        constants: vector("constants")?,
+        scale,
+        components,
+        header,
+    };
+    check(&model, d)?;
+    Ok(model)
+}
+
+/// A header and tensors that contradict each other must not reach the arithmetic.
+fn check(model: &Model, d: usize) -> std::result::Result<(), String> {
+    let header = &model.header;
+    for features in [&header.features, &header.columns] {
+        let fits = |c: &crate::source::FeatureColumn| match (&c.elements, c.width) {
+            (Some(elements), Some(width)) => elements.iter().all(|e| *e < width),
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        if !features.columns.iter().all(fits) {
+            return Err("an element of a vector column is beyond its width".into());
+        }
+    }
+    let agree = [
+        ("mean", model.mean.len(), d),
+        ("features", header.features.len(), d),
+        ("scale", model.scale.as_ref().map_or(d, |s| s.len()), d),
+        ("constants", model.constants.len(), header.left_out.len()),
+        ("columns", header.columns.len(), d + header.left_out.len()),
+    ];
+    for (what, found, expected) in agree {
+        if found != expected {
+            return Err(format!("{what} has {found} entries where {expected} are expected"));
+        }
+    }
+    if model.n_components() > model.eigenvalues.len() || model.n_components() > d {
+        return Err("it has more components than eigenvalues or features".into());
+    }
+    let numbers = model.mean.iter().chain(&model.components).chain(&model.eigenvalues).chain(&model.constants);
+    if !numbers.chain(model.scale.iter().flatten()).all(|v| v.is_finite()) {
+        return Err("it holds numbers that are not finite".into());
+    }
+    if model.scale.iter().flatten().any(|s| *s <= 0.0) || !(header.degrees_of_freedom > 0.0) {
+        return Err("a scale or the degrees of freedom is not positive".into());
+    }
+    Ok(())
+}
+
+fn tensor(tensors: &SafeTensors<'_>, name: &str) -> std::result::Result<(Vec<usize>, Vec<f64>), String> {
+    let view = tensors.tensor(name).map_err(|_| format!("tensor '{name}' is missing"))?;
+    if view.dtype() != Dtype::F64 {
+        return Err(format!("tensor '{name}' is {:?} where F64 is expected", view.dtype()));
+    }
+    let data = view.data().chunks_exact(8).map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]));
+    Ok((view.shape().to_vec(), data.collect()))
+}
+
+fn le_bytes<'a>(values: impl Iterator<Item = &'a f64>) -> Vec<u8> {
+    values.flat_map(|v| v.to_le_bytes()).collect()
+}

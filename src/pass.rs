@@ -1,0 +1,219 @@
+//! The only loops over data: [`fold`] adds rows up, [`map`] turns rows into other rows.
+//!
+//! ```text
+//!            ┌► worker: unit 0 ─► channel 0 ─┐
+//! units ─────┼► worker: unit 1 ─► channel 1 ─┼─► taken strictly in unit order
+//!            └► worker: unit 2 ─► channel 2 ─┘
+//! ```
+//!
+//! Units are handed out in order, a few more than there are workers; each has a bounded channel of
+//! its own, and the caller empties the channels in order. So results arrive in file order whatever
+//! the number of threads, the first error in file order is the one reported, and what is held is
+//! bounded by the window, not by the data.
+
+use crate::accumulate::Accumulate;
+use crate::error::{Error, Result};
+use crate::source::{Block, Source, Tally};
+use crossbeam_channel::{Sender, bounded};
+use std::collections::VecDeque;
+
+/// Units in flight for a number of threads: one more than workers, so that none waits for a merge.
+pub const fn window(threads: usize) -> usize {
+    threads + 1
+}
+
+/// Told how far a pass is: rows and bytes since the last call. Called from workers.
+pub trait Watch: Sync {
+    /// Some rows of some compressed bytes are done.
+    fn advance(&self, rows: u64, bytes: u64);
+}
+
+/// A watch that nobody looks at.
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn advance(&self, _rows: u64, _bytes: u64) {}
+}
+
+/// Adds up all rows of a source: one accumulator per unit, merged in unit order.
+pub fn fold<A: Accumulate>(
+    source: &dyn Source,
+    threads: usize,
+    watch: &dyn Watch,
+    fresh: impl Fn() -> A + Sync,
+) -> Result<(A, Tally)> {
+    let mut total = fresh();
+    let mut tally = Tally::default();
+    in_order(
+        source.units().len(),
+        threads,
+        |unit, out| {
+            let mut part = fresh();
+            let mut tally = Tally::default();
+            each_block(source, unit, watch, |block| {
+                part.update(&block);
+                tally.add(block.tally);
+                Ok(())
+            })?;
+            out.give((part, tally));
+            Ok(())
+        },
+        |_, (part, more)| {
+            total.merge(part);
+            tally.add(more);
+            Ok(())
+        },
+    )?;
+    Ok((total, tally))
+}
+
+/// Turns every unit into pieces (`work` gives as many as it likes) and takes them in order.
+pub fn map<P: Send>(
+    source: &dyn Source,
+    threads: usize,
+    watch: &dyn Watch,
+    work: impl Fn(usize, &mut dyn Iterator<Item = Result<Block>>, &Output<P>) -> Result<()> + Sync,
+    take: impl FnMut(usize, P) -> Result<()>,
+) -> Result<()> {
+    in_order(
+        source.units().len(),
+        threads,
+        |unit, out| {
+            let per_row = bytes_per_row(source, unit);
+            let mut blocks = source.blocks(unit)?.inspect(|block| {
+                if let Ok(block) = block {
+                    watch.advance(block.tally.rows, (block.tally.rows as f64 * per_row) as u64);
+                }
+            });
+            work(unit, &mut blocks, out)
+        },
+        take,
+    )
+}
+
+fn each_block(source: &dyn Source, unit: usize, watch: &dyn Watch, mut each: impl FnMut(Block) -> Result<()>) -> Result<()> {
+    let per_row = bytes_per_row(source, unit);
+    for block in source.blocks(unit)? {
+        let block = block?;
+        let rows = block.tally.rows;
+        each(block)?;
+        watch.advance(rows, (rows as f64 * per_row) as u64);
+    }
+    Ok(())
+}
+
+fn bytes_per_row(source: &dyn Source, unit: usize) -> f64 {
+    let unit = &source.units()[unit];
+    unit.bytes as f64 / unit.rows.max(1) as f64
+}
+
+/// Where a worker puts the pieces of its unit.
+pub struct Output<P> {
+    channel: Sender<Result<P>>,
+}
+
+impl<P> Output<P> {
+    /// Waits while the queue is full. A piece nobody wants any more (the pass has failed) is dropped.
+    pub fn give(&self, piece: P) {
+        let _ = self.channel.send(Ok(piece));
+    }
+}
+
+fn in_order<P: Send>(
+    units: usize,
+    threads: usize,
+    work: impl Fn(usize, &Output<P>) -> Result<()> + Sync,
+    mut take: impl FnMut(usize, P) -> Result<()>,
+) -> Result<()> {
+    let threads = threads.clamp(1, units.max(1));
+    let (jobs, queue) = bounded::<(usize, Sender<Result<P>>)>(window(threads));
+    let work = &work;
+    // Owns `jobs` and the receivers, so that an early return lets every worker go before the join.
+    std::thread::scope(move |scope| {
+        for _ in 0..threads {
+            let queue = queue.clone();
+            scope.spawn(move || {
+                for (unit, channel) in queue {
+                    let output = Output { channel };
+                    if let Err(error) = caught(|| work(unit, &output)) {
+                        let _ = output.channel.send(Err(error));
+                    }
+                }
+            });
+        }
+        drop(queue);
+        let mut pending = VecDeque::new();
+        let mut next = 0;
+        for unit in 0..units {
+            while next < units && pending.len() < window(threads) {
+                let (sender, receiver) = bounded(1);
+                if jobs.send((next, sender)).is_err() {
+                    return Err(Error::Internal("all workers have stopped".into()));
+                }
+                pending.push_back(receiver);
+                next += 1;
+            }
+            let Some(pieces) = pending.pop_front() else { break };
+            for piece in pieces {
+                take(unit, piece?)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A panic in a worker is our bug; it is reported like one instead of taking the process down.
+fn caught(work: impl FnOnce() -> Result<()>) -> Result<()> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| payload.downcast_ref::<&str>().map(|s| s.to_string()));
+        Err(Error::Internal(format!("a worker stopped: {}", text.unwrap_or_default())))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_arrive_in_unit_order_whatever_the_threads() {
+        for threads in [1, 2, 5, 16] {
+            let mut seen = Vec::new();
+            let work = |unit: usize, out: &Output<usize>| {
+                (0..unit % 4).for_each(|i| out.give(unit * 10 + i));
+                Ok(())
+            };
+            in_order(23, threads, work, |unit, piece| {
+                assert_eq!(unit, piece / 10);
+                seen.push(piece);
+                Ok(())
+            })
+            .unwrap();
+            let expected: Vec<usize> = (0..23).flat_map(|u| (0..u % 4).map(move |i| u * 10 + i)).collect();
+            assert_eq!(seen, expected);
+        }
+    }
+
+    #[test]
+    fn the_first_error_in_order_wins_and_nothing_hangs() {
+        for threads in [1, 3] {
+            let work = |unit: usize, out: &Output<usize>| {
+                out.give(unit);
+                out.give(unit);
+                if unit >= 5 { Err(Error::Misuse(format!("unit {unit}"))) } else { Ok(()) }
+            };
+            let error = in_order(100, threads, work, |_, _| Ok(())).unwrap_err();
+            assert_eq!(error.to_string(), "unit 5");
+            let stopped = in_order(100, threads, |u, out: &Output<usize>| { out.give(u); Ok(()) }, |u, _| {
+                if u == 3 { Err(Error::Misuse("sink".into())) } else { Ok(()) }
+            });
+            assert_eq!(stopped.unwrap_err().to_string(), "sink");
+        }
+    }
+
+    #[test]
+    fn a_panic_in_a_worker_is_an_error() {
+        let error = in_order(3, 2, |_, _: &Output<()>| panic!("boom"), |_, ()| Ok(())).unwrap_err();
+        assert!(error.to_string().contains("boom") && error.to_string().contains("bug"), "{error}");
+    }
+}

@@ -1,0 +1,53 @@
+//! The same facts for programs. Names are a promise; new ones may be added.
+
+use crate::model::Model;
+use ndarray::Array1;
+use serde_json::{Value, json};
+
+/// All of a model. Arrays named after components have one entry per kept component; `spectrum` has
+/// every eigenvalue that is known.
+pub fn model(model: &Model) -> Value {
+    let header = &model.header;
+    let k = model.n_components();
+    let list = |a: &Array1<f64>| a.to_vec();
+    let components: Vec<Vec<f64>> = model.components.rows().into_iter().map(|row| row.to_vec()).collect();
+    json!({
+        "method": header.method,
+        "form": header.form,
+        "n_rows": header.n_rows,
+        "n_features": model.n_features(),
+        "features": header.features.names().collect::<Vec<_>>(),
+        "columns": header.columns,
+        "left_out": header.left_out,
+        "n_components": k,
+        "rank": header.rank,
+        "eigenvalues": model.eigenvalues.iter().take(k).collect::<Vec<_>>(),
+        "spectrum": list(&model.eigenvalues),
+        "explained_variance": model.explained_variance(),
+        "explained_variance_ratio": model.explained_variance_ratio(),
+        "total_variance": header.total_variance,
+        "degrees_of_freedom": header.degrees_of_freedom,
+        "center": header.center,
+        "standardize": header.standardize,
+        "mean": list(&model.mean),
+        "scale": model.scale.as_ref().map(list),
+        "components": components,
+        "kernel": {},
+        "label": {},
+        "hsic": null,
+        "selection": header.selection,
+        "certificate": header.certificate,
+        "nulls": header.nulls,
+        "weight": header.weight,
+        "precision": header.precision,
+        "rounded": header.rounded,
+        "seed": header.seed,
+        "ledger": header.ledger,
+        "version": header.version,
+    })
+}
+
+/// Indented, with a newline at the end.
+pub fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}

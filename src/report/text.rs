@@ -1,0 +1,190 @@
+//! A model as a page of text: what it is, the scree plot, the rules, the loadings.
+
+use crate::model::Model;
+use std::fmt::Write;
+
+/// Components and loadings shown before the rest is only counted.
+const SHOWN_COMPONENTS: usize = 20;
+const SHOWN_LOADINGS: usize = 5;
+const BAR: usize = 30;
+
+/// 4000000 → 4,000,000.
+pub fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// "1 file", "3 files".
+pub fn count(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(n), if n == 1 { "" } else { "s" })
+}
+
+/// Five significant digits, in the notation that is shorter to read.
+pub fn number(x: f64) -> String {
+    let magnitude = x.abs();
+    if x == 0.0 {
+        "0".into()
+    } else if (1e-4..1e7).contains(&magnitude) {
+        let decimals = (4 - magnitude.log10().floor() as i32).max(0) as usize;
+        format!("{x:.decimals$}")
+    } else {
+        format!("{x:.4e}")
+    }
+}
+
+/// The page that `inspect` prints.
+pub fn model(model: &Model) -> String {
+    let mut page = String::new();
+    head(model, &mut page);
+    scree(model, &mut page);
+    rules(model, &mut page);
+    loadings(model, &mut page);
+    let c = &model.header.certificate;
+    let _ = write!(
+        page,
+        "\ncertificate  residual {:.1e}, orthogonality {:.1e}, trace {:.1e}",
+        c.max_residual, c.orthogonality, c.trace_error
+    );
+    if let Some(error) = c.mixed_error {
+        let _ = write!(page, ", f32 products {error:.1e}");
+    }
+    page.push('\n');
+    page
+}
+
+fn head(model: &Model, page: &mut String) {
+    let h = &model.header;
+    let rows: u64 = h.ledger.iter().map(|e| e.rows).sum();
+    let _ = writeln!(
+        page,
+        "pca, primal form: {} × {}, {} of rank {}",
+        count(h.n_rows, "row"),
+        count(model.n_features() as u64, "feature"),
+        count(model.n_components() as u64, "component"),
+        h.rank
+    );
+    let mut facts = vec![(if h.center { "centred" } else { "not centred (LSA)" }).to_string()];
+    if h.standardize {
+        facts.push("standardized (n−1)".into());
+    }
+    if let Some(w) = &h.weight {
+        facts.push(format!("frequency weights from '{}' (sum {})", w.column, number(w.sum)));
+    }
+    if h.precision == crate::source::block::Precision::Mixed {
+        facts.push("mixed precision".into());
+    }
+    let _ = writeln!(page, "{}; {} from {}, eigenstream {}", facts.join(", "), count(rows, "row"), count(h.ledger.len() as u64, "file"), h.version);
+    if !h.left_out.is_empty() {
+        let _ = writeln!(page, "constant, left out: {}", some(&h.left_out));
+    }
+    if !h.nulls.missing.is_empty() {
+        let cells: u64 = h.nulls.missing.values().sum();
+        let policy = match h.nulls.policy {
+            crate::source::Nulls::Drop => format!("{} dropped", count(h.nulls.rows_dropped, "row")),
+            _ => "filled with the feature's mean".to_string(),
+        };
+        let columns: Vec<String> = h.nulls.missing.iter().map(|(name, n)| format!("{name} ({})", thousands(*n))).collect();
+        let _ = writeln!(page, "{}, {policy}: {}", count(cells, "missing value"), some(&columns));
+    }
+}
+
+fn scree(model: &Model, page: &mut String) {
+    let (variance, ratio) = (model.explained_variance(), model.explained_variance_ratio());
+    let width = variance.iter().take(SHOWN_COMPONENTS).map(|v| number(*v).len()).max().unwrap_or(0).max(8);
+    let _ = writeln!(page, "\n  pc  {:>width$}    share    total  scree", "variance");
+    let mut total = 0.0;
+    for (i, (v, r)) in variance.iter().zip(&ratio).enumerate() {
+        total += r;
+        if i < SHOWN_COMPONENTS {
+            let _ = writeln!(page, "{:>4}  {:>width$}  {:>6.2} %  {:>6.2} %  {}", i + 1, number(*v), 100.0 * r, 100.0 * total, bar(v / variance[0]));
+        }
+    }
+    if variance.len() > SHOWN_COMPONENTS {
+        let _ = writeln!(page, "      … and {} more, {:.2} % in all", variance.len() - SHOWN_COMPONENTS, 100.0 * total);
+    }
+    let known = model.header.rank;
+    if known > variance.len() {
+        let next = model.eigenvalues[variance.len()] / model.header.degrees_of_freedom;
+        let _ = writeln!(page, "      not kept: {} more, the next with variance {}", known - variance.len(), number(next));
+    }
+    let _ = writeln!(page, "      total variance {}", number(model.header.total_variance));
+}
+
+/// Eighths of a block, so that small values still show.
+fn bar(share: f64) -> String {
+    let eighths = ((share * (BAR * 8) as f64).round() as usize).min(BAR * 8);
+    let mut bar = "█".repeat(eighths / 8);
+    match eighths % 8 {
+        0 if eighths == 0 => bar.push('▏'),
+        0 => {}
+        rest => bar.push(['▏', '▎', '▍', '▌', '▋', '▊', '▉'][rest - 1]),
+    }
+    bar
+}
+
+fn rules(model: &Model, page: &mut String) {
+    let selection = &model.header.selection;
+    let answers: Vec<String> = selection
+        .rules
+        .iter()
+        .map(|a| match a.components {
+            Some(k) => format!("{} → {k}", a.rule),
+            None => format!("{} → n/a", a.rule),
+        })
+        .collect();
+    let _ = writeln!(page, "\nasked for {}, kept {}; the rules say {}", selection.asked, selection.kept, answers.join(", "));
+    for answer in &selection.rules {
+        if let Some(reason) = &answer.reason {
+            let _ = writeln!(page, "  {}: {reason}", answer.rule);
+        }
+    }
+}
+
+fn loadings(model: &Model, page: &mut String) {
+    let _ = writeln!(page, "\ntop loadings");
+    let names: Vec<String> = model.header.features.names().collect();
+    for (i, row) in model.components.rows().into_iter().take(SHOWN_COMPONENTS).enumerate() {
+        let mut order: Vec<usize> = (0..row.len()).collect();
+        order.sort_by(|a, b| row[*b].abs().total_cmp(&row[*a].abs()));
+        let top: Vec<String> = order.iter().take(SHOWN_LOADINGS).map(|j| format!("{:+.3} {}", row[*j], names[*j])).collect();
+        let _ = writeln!(page, "{:>4}  {}", i + 1, top.join("  "));
+    }
+}
+
+/// The first few of many.
+pub fn some(names: &[String]) -> String {
+    const FEW: usize = 6;
+    if names.len() <= FEW {
+        return names.join(", ");
+    }
+    format!("{} and {} more", names[..FEW].join(", "), names.len() - FEW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(4_000_000), "4,000,000");
+        assert_eq!(number(123.456789), "123.46");
+        assert_eq!(number(0.000123456), "0.00012346");
+        assert_eq!(number(1.5e-9), "1.5000e-9");
+        assert_eq!(count(1, "row"), "1 row");
+    }
+
+    #[test]
+    fn bars_grow_with_the_share() {
+        assert_eq!(bar(1.0), "█".repeat(BAR));
+        assert_eq!(bar(0.0), "▏");
+        assert_eq!(bar(0.5).chars().count(), 15);
+    }
+}

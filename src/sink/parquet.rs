@@ -1,0 +1,263 @@
+//! Record batches → Parquet.
+//!
+//! Encoding and compression are the cost of writing, so workers do them: each encodes a whole row
+//! group in memory, and the sink only copies finished column chunks to the file, in input order.
+//! Held: at most one row group in the making and one waiting per unit in flight.
+
+use super::Sink;
+use super::staged::{StagedDir, StagedFile};
+use crate::error::{Error, Result};
+use ::parquet::arrow::ArrowWriter;
+use ::parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use ::parquet::basic::{Compression as Codec, ZstdLevel};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::properties::WriterProperties;
+use ::parquet::file::writer::SerializedFileWriter;
+use ::parquet::schema::types::ColumnPath;
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, SchemaRef};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+/// Numbers in an output row group: 16 MB of f64.
+const GROUP_CELLS: usize = 2 << 20;
+
+/// `--compression` of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Compression {
+    /// Zstandard, level 1.
+    #[default]
+    Zstd,
+    /// Snappy.
+    Snappy,
+    /// LZ4.
+    Lz4,
+    /// Gzip.
+    Gzip,
+    /// None.
+    None,
+}
+
+impl From<Compression> for Codec {
+    fn from(compression: Compression) -> Codec {
+        match compression {
+            Compression::Zstd => Codec::ZSTD(ZstdLevel::default()),
+            Compression::Snappy => Codec::SNAPPY,
+            Compression::Lz4 => Codec::LZ4_RAW,
+            Compression::Gzip => Codec::GZIP(Default::default()),
+            Compression::None => Codec::UNCOMPRESSED,
+        }
+    }
+}
+
+/// Rows of an output row group whose rows hold `width` numbers.
+pub fn group_rows(width: usize) -> usize {
+    (GROUP_CELLS / width.max(1)).clamp(256, 131_072)
+}
+
+/// Bytes of an output row group in the making.
+pub fn group_bytes(width: usize) -> u64 {
+    8 * (group_rows(width) * width) as u64
+}
+
+fn properties(schema: &SchemaRef, plain: &[String], compression: Compression) -> WriterProperties {
+    let mut builder = WriterProperties::builder()
+        .set_compression(compression.into())
+        .set_created_by(format!("eigenstream version {}", env!("CARGO_PKG_VERSION")));
+    // Computed numbers hardly repeat: a dictionary would only cost time.
+    for name in plain {
+        let field = schema.field_with_name(name);
+        let path = match field.map(|f| f.data_type()) {
+            Ok(DataType::FixedSizeList(item, _)) => vec![name.clone(), "list".into(), item.name().clone()],
+            _ => vec![name.clone()],
+        };
+        builder = builder.set_column_dictionary_enabled(ColumnPath::new(path), false);
+    }
+    builder.build()
+}
+
+/// Starts row groups; shared by all workers.
+pub struct Encoder {
+    factory: ArrowRowGroupWriterFactory,
+    schema: SchemaRef,
+    properties: WriterProperties,
+    group_rows: usize,
+}
+
+fn unencodable(e: ParquetError) -> Error {
+    Error::Internal(format!("Parquet encoding: {e}"))
+}
+
+impl Encoder {
+    /// `plain` names the computed columns; `width` is how many numbers they hold per row.
+    pub fn new(schema: SchemaRef, plain: &[String], width: usize, compression: Compression) -> Result<Encoder> {
+        let properties = properties(&schema, plain, compression);
+        let writer = ArrowWriter::try_new(std::io::sink(), schema.clone(), Some(properties.clone())).map_err(unencodable)?;
+        let (_, factory) = writer.into_serialized_writer().map_err(unencodable)?;
+        Ok(Encoder { factory, schema, properties, group_rows: group_rows(width) })
+    }
+
+    /// The schema of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// A row group without rows.
+    pub fn start(&self) -> Result<OpenGroup<'_>> {
+        let columns = self.factory.create_column_writers(0).map_err(unencodable)?;
+        Ok(OpenGroup { encoder: self, columns, rows: 0 })
+    }
+}
+
+/// A row group in the making.
+pub struct OpenGroup<'a> {
+    encoder: &'a Encoder,
+    columns: Vec<ArrowColumnWriter>,
+    rows: usize,
+}
+
+impl OpenGroup<'_> {
+    /// Encodes a batch.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut writers = self.columns.iter_mut();
+        for (field, array) in self.encoder.schema.fields().iter().zip(batch.columns()) {
+            for leaf in compute_leaves(field, array).map_err(unencodable)? {
+                let writer = writers.next().ok_or_else(|| Error::Internal("fewer writers than leaves".into()))?;
+                writer.write(&leaf).map_err(unencodable)?;
+            }
+        }
+        self.rows += batch.num_rows();
+        Ok(())
+    }
+
+    /// True when it has as many rows as a row group is meant to have.
+    pub fn is_full(&self) -> bool {
+        self.rows >= self.encoder.group_rows
+    }
+
+    /// The finished row group; `None` when it has no rows.
+    pub fn finish(self) -> Result<Option<RowGroup>> {
+        if self.rows == 0 {
+            return Ok(None);
+        }
+        let chunks = self.columns.into_iter().map(ArrowColumnWriter::close).collect::<std::result::Result<_, _>>();
+        Ok(Some(RowGroup { chunks: chunks.map_err(unencodable)?, rows: self.rows }))
+    }
+}
+
+/// Encoded column chunks.
+pub struct RowGroup {
+    chunks: Vec<ArrowColumnChunk>,
+    /// Rows in it.
+    pub rows: usize,
+}
+
+/// Where the files go.
+enum Target {
+    /// One file for all inputs.
+    One(StagedFile),
+    /// One per input.
+    Each(StagedDir),
+}
+
+/// Parquet files, one for all inputs or one for each.
+pub struct ParquetSink {
+    target: Target,
+    path: PathBuf,
+    schema: SchemaRef,
+    properties: WriterProperties,
+    writer: Option<SerializedFileWriter<BufWriter<File>>>,
+    /// Output files that have been started.
+    started: usize,
+    /// Output files there will be.
+    files: usize,
+}
+
+impl ParquetSink {
+    /// `out` ending in `.parquet` is one file, anything else a directory with the given files.
+    pub fn create(out: &Path, relative: Vec<PathBuf>, encoder: &Encoder) -> Result<ParquetSink> {
+        let one = is_one_file(out);
+        let files = if one { 1 } else { relative.len() };
+        let target = if one { Target::One(StagedFile::create(out)?) } else { Target::Each(StagedDir::create(out, relative)?) };
+        Ok(ParquetSink {
+            target,
+            path: out.to_path_buf(),
+            schema: encoder.schema.clone(),
+            properties: encoder.properties.clone(),
+            writer: None,
+            started: 0,
+            files,
+        })
+    }
+
+    fn failed(&self) -> impl Fn(ParquetError) -> Error + use<> {
+        let path = self.path.clone();
+        move |e| {
+            let source = match e {
+                ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+                    Ok(io) => *io,
+                    Err(other) => std::io::Error::other(other),
+                },
+                other => std::io::Error::other(other.to_string()),
+            };
+            Error::Io { action: "write", path: path.clone(), source }
+        }
+    }
+
+    /// Ends the current file and starts the next, up to the one with this index.
+    fn reach(&mut self, index: usize) -> Result<()> {
+        while self.started <= index {
+            self.close()?;
+            let file = match &mut self.target {
+                Target::One(staged) => staged.file().try_clone().map_err(Error::io("write", &self.path))?,
+                Target::Each(staged) => {
+                    self.path = staged.target(self.started);
+                    staged.create_file(self.started)?
+                }
+            };
+            let writer = ArrowWriter::try_new(BufWriter::new(file), self.schema.clone(), Some(self.properties.clone()));
+            let (writer, _) = writer.and_then(ArrowWriter::into_serialized_writer).map_err(self.failed())?;
+            self.writer = Some(writer);
+            self.started += 1;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let buffered = writer.into_inner().map_err(self.failed())?;
+        let file = buffered.into_inner().map_err(|e| Error::io("write", &self.path)(e.into_error()))?;
+        file.sync_all().map_err(Error::io("write", &self.path))
+    }
+}
+
+/// True when the output is one file rather than a directory.
+pub fn is_one_file(out: &Path) -> bool {
+    out.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet"))
+}
+
+impl Sink for ParquetSink {
+    fn write(&mut self, file: usize, group: RowGroup) -> Result<()> {
+        self.reach(if matches!(self.target, Target::One(_)) { 0 } else { file })?;
+        let failed = self.failed();
+        let writer = self.writer.as_mut().ok_or_else(|| Error::Internal("no open output file".into()))?;
+        let mut open = writer.next_row_group().map_err(&failed)?;
+        for chunk in group.chunks {
+            chunk.append_to_row_group(&mut open).map_err(&failed)?;
+        }
+        open.close().map_err(&failed)?;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        if self.files > 0 {
+            self.reach(self.files - 1)?;
+        }
+        self.close()?;
+        match self.target {
+            Target::One(staged) => staged.commit(),
+            Target::Each(staged) => staged.commit(),
+        }
+    }
+}

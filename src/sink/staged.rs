@@ -1,0 +1,285 @@
+//! Files and directories that are either whole or not there.
+//!
+//! Everything is written beside its target under a hidden name (`.NAME.eigenstream-XXXXXX`), synced
+//! and renamed. A dropped stage removes itself; so does [`exit_on_signals`] before it ends the
+//! process. What a killed process left behind is not locked any more, and the next run that writes
+//! the same target removes it.
+
+use crate::error::{Error, Place, Result};
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+const MARK: &str = ".eigenstream-";
+
+/// Paths to remove if the process is told to stop.
+static ALIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn alive() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    ALIVE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// On SIGINT, SIGTERM or SIGHUP: remove what is staged, exit with 128 + signal.
+pub fn exit_on_signals() -> Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let failed = Error::io("watch", "signals");
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            // Held until the end: nothing new is staged or renamed meanwhile.
+            let staged = alive();
+            for path in staged.iter() {
+                let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
+            }
+            signal_hook::low_level::exit(128 + signal);
+        }
+    });
+    Ok(())
+}
+
+/// A file in the making.
+pub struct StagedFile {
+    temporary: Option<tempfile::NamedTempFile>,
+    target: PathBuf,
+}
+
+impl StagedFile {
+    /// Creates the temporary file beside the target.
+    pub fn create(target: &Path) -> Result<StagedFile> {
+        if target.is_dir() {
+            return Err(Error::Misuse(format!("{} is a directory; name a file", target.display())));
+        }
+        let (parent, prefix) = stage_name(target)?;
+        remove_strays(&parent, &prefix);
+        let mut alive = alive();
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix);
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let temporary = builder.tempfile_in(&parent).map_err(Error::io("create", target))?;
+        let _ = temporary.as_file().try_lock();
+        alive.insert(temporary.path().to_path_buf());
+        Ok(StagedFile { temporary: Some(temporary), target: target.to_path_buf() })
+    }
+
+    /// The file to write to.
+    pub fn file(&mut self) -> &mut File {
+        self.temporary.as_mut().expect("only commit and drop take it").as_file_mut()
+    }
+
+    /// Syncs and renames.
+    pub fn commit(mut self) -> Result<()> {
+        let Some(temporary) = self.temporary.take() else { return Ok(()) };
+        temporary.as_file().sync_all().map_err(Error::io("write", &self.target))?;
+        let mut alive = alive();
+        alive.remove(temporary.path());
+        temporary.persist(&self.target).map_err(|e| Error::io("create", &self.target)(e.error))?;
+        sync_parent(&self.target);
+        Ok(())
+    }
+}
+
+impl Drop for StagedFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            alive().remove(temporary.path());
+        }
+    }
+}
+
+/// A directory in the making: files are written into a hidden one beside it.
+pub struct StagedDir {
+    temporary: Option<tempfile::TempDir>,
+    _lock: File,
+    target: PathBuf,
+    files: Vec<PathBuf>,
+}
+
+const LOCK: &str = ".lock";
+
+impl StagedDir {
+    /// Creates the hidden directory. A target that exists must hold nothing but files that this run
+    /// replaces, so that old and new do not mix.
+    pub fn create(target: &Path, files: Vec<PathBuf>) -> Result<StagedDir> {
+        if target.exists() {
+            replaceable(target, target, &files.iter().map(PathBuf::as_path).collect())?;
+        }
+        let (parent, prefix) = stage_name(target)?;
+        remove_strays(&parent, &prefix);
+        let mut alive = alive();
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix);
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+        let temporary = builder.tempdir_in(&parent).map_err(Error::io("create", target))?;
+        let lock = File::create(temporary.path().join(LOCK)).map_err(Error::io("create", target))?;
+        let _ = lock.try_lock();
+        alive.insert(temporary.path().to_path_buf());
+        Ok(StagedDir { temporary: Some(temporary), _lock: lock, target: target.to_path_buf(), files })
+    }
+
+    /// Creates one of the announced files.
+    pub fn create_file(&self, index: usize) -> Result<File> {
+        let temporary = self.temporary.as_ref().expect("only commit and drop take it");
+        let path = temporary.path().join(&self.files[index]);
+        let shown = self.target.join(&self.files[index]);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(Error::io("create", &shown))?;
+        }
+        File::create(&path).map_err(Error::io("create", &shown))
+    }
+
+    /// Where the file with this index will be.
+    pub fn target(&self, index: usize) -> PathBuf {
+        self.target.join(&self.files[index])
+    }
+
+    /// Renames: the whole directory where the target does not exist, else file by file.
+    pub fn commit(mut self) -> Result<()> {
+        let Some(temporary) = self.temporary.take() else { return Ok(()) };
+        let mut alive = alive();
+        alive.remove(temporary.path());
+        let _ = std::fs::remove_file(temporary.path().join(LOCK));
+        if !self.target.exists() {
+            let path = temporary.keep();
+            std::fs::rename(&path, &self.target).map_err(|e| {
+                let _ = std::fs::remove_dir_all(&path);
+                Error::io("create", &self.target)(e)
+            })?;
+        } else {
+            for file in &self.files {
+                let target = self.target.join(file);
+                if let Some(parent) = target.parent() {
+                    std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+                }
+                std::fs::rename(temporary.path().join(file), &target).map_err(Error::io("create", &target))?;
+            }
+        }
+        sync_parent(&self.target);
+        Ok(())
+    }
+}
+
+impl Drop for StagedDir {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            alive().remove(temporary.path());
+        }
+    }
+}
+
+fn stage_name(target: &Path) -> Result<(PathBuf, String)> {
+    let name = target.file_name().ok_or_else(|| Error::Misuse(format!("'{}' names no file", target.display())))?;
+    let parent = match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    if !parent.is_dir() {
+        return Err(Error::data(Place::file(target), format!("its directory {} does not exist; create it first", parent.display())));
+    }
+    Ok((parent, format!(".{}{MARK}", name.to_string_lossy())))
+}
+
+/// Removes what a killed run left: its lock is gone with it.
+fn remove_strays(parent: &Path, prefix: &str) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    for path in entries.flatten().map(|e| e.path()) {
+        let ours = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(prefix));
+        if !ours {
+            continue;
+        }
+        let lock = if path.is_dir() { File::open(path.join(LOCK)) } else { File::open(&path) };
+        if lock.is_ok_and(|f| f.try_lock().is_ok()) {
+            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
+        }
+    }
+}
+
+fn replaceable(dir: &Path, root: &Path, files: &HashSet<&Path>) -> Result<()> {
+    if !dir.is_dir() {
+        return Err(Error::Misuse(format!(
+            "{} exists and is a file that does not end in .parquet; name a directory, or a .parquet file",
+            dir.display()
+        )));
+    }
+    for entry in std::fs::read_dir(dir).map_err(Error::io("list", dir))? {
+        let path = entry.map_err(Error::io("list", dir))?.path();
+        if path.is_dir() {
+            replaceable(&path, root, files)?;
+        } else if !files.contains(path.strip_prefix(root).unwrap_or(&path)) {
+            let problem = "is in the output directory and would be left beside the new files; choose an empty directory or remove it";
+            return Err(Error::data(Place::file(&path), problem));
+        }
+    }
+    Ok(())
+}
+
+/// A rename is durable when its directory is.
+fn sync_parent(target: &Path) {
+    let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let Ok(dir) = File::open(parent) {
+        let _ = dir.sync_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().to_string_lossy().into()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_dropped_file_leaves_nothing_and_a_committed_one_replaces() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("m");
+        std::fs::write(&target, "old").unwrap();
+        let mut staged = StagedFile::create(&target).unwrap();
+        staged.file().write_all(b"half").unwrap();
+        drop(staged);
+        assert_eq!(names(dir.path()), ["m"]);
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "old");
+        let mut staged = StagedFile::create(&target).unwrap();
+        staged.file().write_all(b"new").unwrap();
+        staged.commit().unwrap();
+        assert_eq!(names(dir.path()), ["m"]);
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "new");
+    }
+
+    #[test]
+    fn strays_go_and_live_stages_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("m");
+        std::fs::write(dir.path().join(".m.eigenstream-dead"), "").unwrap();
+        let live = StagedFile::create(&target).unwrap();
+        let second = StagedFile::create(&target).unwrap();
+        assert_eq!(names(dir.path()).len(), 2, "the stray is gone, both live ones are there");
+        drop((live, second));
+        assert!(names(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn a_directory_appears_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("out");
+        let stage = |fill: &str| {
+            let staged = StagedDir::create(&target, vec!["a/x.parquet".into()])?;
+            staged.create_file(0)?.write_all(fill.as_bytes()).unwrap();
+            Ok::<_, Error>(staged)
+        };
+        drop(stage("half").unwrap());
+        assert!(names(dir.path()).is_empty());
+        stage("one").unwrap().commit().unwrap();
+        stage("two").unwrap().commit().unwrap();
+        assert_eq!(std::fs::read_to_string(target.join("a/x.parquet")).unwrap(), "two");
+        assert_eq!(names(dir.path()), ["out"]);
+        std::fs::write(target.join("notes.txt"), "").unwrap();
+        let refused = stage("three").err().unwrap().to_string();
+        assert!(refused.contains("notes.txt") && refused.contains("empty directory"), "{refused}");
+    }
+}

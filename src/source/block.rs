@@ -1,0 +1,566 @@
+//! A record batch → a dense block of rows, with its missing cells.
+//!
+//! Enters: arrow arrays of any supported type. Leaves: a rows × d matrix, the list of missing cells
+//! (their slots hold 0), weights, and the columns that are passed through untouched. Holds one
+//! block: rows × d numbers, plus 8 bytes per missing cell.
+//!
+//! Scalar tables are dense in F order (a column is a copy), vector columns in C order (a row is a
+//! copy); everything downstream takes both.
+
+use super::columns::{FeatureColumn, Features};
+use crate::error::{Error, Place, Result};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::*;
+use ndarray::{Array1, Array2, ShapeBuilder};
+use num_traits::{AsPrimitive, Float};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Integers beyond this are not all f64 numbers.
+const EXACT: u64 = 1 << 53;
+
+/// What is done with a row that has a missing (null or NaN) feature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Nulls {
+    /// Stop and name the first one.
+    #[default]
+    Error,
+    /// Leave the row out, and say how many were.
+    Drop,
+    /// Put the feature's own mean over its present values.
+    Mean,
+}
+
+/// Arithmetic of the block products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// f64 throughout.
+    #[default]
+    Exact,
+    /// f32 products of centred f32 blocks, added up in f64.
+    Mixed,
+}
+
+/// The numbers of a block.
+#[derive(Debug, Clone)]
+pub enum Values {
+    /// The usual.
+    F64(Array2<f64>),
+    /// Under `--precision mixed`.
+    F32(Array2<f32>),
+}
+
+/// A cell without a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MissingCell {
+    /// Row of the block.
+    pub row: u32,
+    /// Feature.
+    pub feature: u32,
+}
+
+/// What must be told at the end of a pass.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tally {
+    /// Rows that were read.
+    pub rows: u64,
+    /// Rows left out by `--nulls drop`.
+    pub dropped: u64,
+    /// Missing cells per feature, ascending by feature.
+    pub missing: std::collections::BTreeMap<u32, u64>,
+    /// Integers or decimals that f64 rounds, per feature.
+    pub rounded: std::collections::BTreeMap<u32, u64>,
+}
+
+impl Tally {
+    /// Adds another tally to this one.
+    pub fn add(&mut self, other: Tally) {
+        self.rows += other.rows;
+        self.dropped += other.dropped;
+        for (feature, count) in other.missing {
+            *self.missing.entry(feature).or_default() += count;
+        }
+        for (feature, count) in other.rounded {
+            *self.rounded.entry(feature).or_default() += count;
+        }
+    }
+}
+
+/// Some rows, dense.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// rows × d.
+    pub values: Values,
+    /// One per row, where `--weight` is given.
+    pub weights: Option<Array1<f64>>,
+    /// Cells whose value is to be the feature's mean; sorted. Empty unless the policy is `mean`.
+    pub missing: Vec<MissingCell>,
+    /// Columns passed through, one row per row of the block.
+    pub kept: Option<RecordBatch>,
+    /// What this block adds to the tally.
+    pub tally: Tally,
+}
+
+impl Block {
+    /// A block of plain numbers.
+    pub fn dense(values: Array2<f64>) -> Block {
+        let tally = Tally { rows: values.nrows() as u64, ..Tally::default() };
+        Block { values: Values::F64(values), weights: None, missing: Vec::new(), kept: None, tally }
+    }
+
+    /// Rows in the block, after any were dropped.
+    pub fn rows(&self) -> usize {
+        match &self.values {
+            Values::F64(x) => x.nrows(),
+            Values::F32(x) => x.nrows(),
+        }
+    }
+}
+
+/// How batches of one file become blocks.
+pub struct Densify<'a> {
+    /// The features.
+    pub features: &'a Features,
+    /// For each feature column, its position in the batch.
+    pub positions: Vec<usize>,
+    /// Position of the weight column.
+    pub weight: Option<(usize, &'a str)>,
+    /// Positions of the columns passed through.
+    pub kept: Option<Vec<usize>>,
+    /// The policy.
+    pub nulls: Nulls,
+    /// f32 blocks where asked.
+    pub precision: Precision,
+    /// For messages.
+    pub path: &'a Path,
+}
+
+impl Densify<'_> {
+    /// One batch, whose first row is `first_row` of the file.
+    pub fn block(&self, batch: &RecordBatch, first_row: u64) -> Result<Block> {
+        match self.precision {
+            Precision::Exact => self.fill(batch, first_row, Values::F64),
+            Precision::Mixed => self.fill(batch, first_row, Values::F32),
+        }
+    }
+
+    fn fill<T: Target>(&self, batch: &RecordBatch, first_row: u64, wrap: fn(Array2<T>) -> Values) -> Result<Block> {
+        let (rows, d) = (batch.num_rows(), self.features.len());
+        let vectors: usize = self.features.columns.iter().filter(|c| c.width.is_some()).map(FeatureColumn::len).sum();
+        let order = if 2 * vectors > d { Order::C } else { Order::F };
+        let mut grid = Grid { data: vec![T::zero(); rows * d], rows, d, order, missing: Vec::new() };
+        let mut tally = Tally { rows: rows as u64, ..Tally::default() };
+        let mut first = 0;
+        for (column, &position) in self.features.columns.iter().zip(&self.positions) {
+            let array = batch.column(position);
+            self.column(column, array, first, first_row, &mut grid, &mut tally)?;
+            first += column.len();
+        }
+        grid.find_nan(|row, feature| {
+            let place = self.place(first_row + row as u64, feature);
+            Err(Error::data(place, "is infinite; remove the row or replace the value, there is no mean to centre by"))
+        })?;
+        let weights = self.weights(batch, first_row)?;
+        let kept = self.kept.as_ref().map(|positions| batch.project(positions)).transpose();
+        let kept = kept.map_err(|e| Error::Internal(format!("projection: {e}")))?;
+        let Grid { data, mut missing, .. } = grid;
+        missing.sort_unstable();
+        for cell in &missing {
+            *tally.missing.entry(cell.feature).or_default() += 1;
+        }
+        let values = Array2::from_shape_vec((rows, d).set_f(order == Order::F), data).map_err(|e| Error::Internal(format!("block shape: {e}")))?;
+        self.apply_policy(values, weights, missing, kept, tally, first_row, wrap)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn apply_policy<T: Clone>(
+        &self,
+        values: Array2<T>,
+        weights: Option<Array1<f64>>,
+        missing: Vec<MissingCell>,
+        kept: Option<RecordBatch>,
+        mut tally: Tally,
+        first_row: u64,
+        wrap: fn(Array2<T>) -> Values,
+    ) -> Result<Block> {
+        if missing.is_empty() || self.nulls == Nulls::Mean {
+            return Ok(Block { values: wrap(values), weights, missing, kept, tally });
+        }
+        if self.nulls == Nulls::Error {
+            let cell = missing[0];
+            let place = self.place(first_row + u64::from(cell.row), cell.feature as usize);
+            return Err(Error::data(place, "is null or NaN; choose --nulls drop or --nulls mean, or --exclude the column"));
+        }
+        let mut whole = vec![true; values.nrows()];
+        for cell in &missing {
+            whole[cell.row as usize] = false;
+        }
+        let rows: Vec<usize> = (0..whole.len()).filter(|r| whole[*r]).collect();
+        tally.dropped += (whole.len() - rows.len()) as u64;
+        // `select` returns C order; every consumer takes either.
+        let values = values.select(ndarray::Axis(0), &rows);
+        let weights = weights.map(|w| w.select(ndarray::Axis(0), &rows));
+        let mask = arrow::array::BooleanArray::from(whole);
+        let kept = kept.map(|batch| arrow::compute::filter_record_batch(&batch, &mask)).transpose();
+        let kept = kept.map_err(|e| Error::Internal(format!("filter: {e}")))?;
+        Ok(Block { values: wrap(values), weights, missing: Vec::new(), kept, tally })
+    }
+
+    fn place(&self, row: u64, feature: usize) -> Place {
+        Place::file(self.path).column(self.features.name(feature)).row(row)
+    }
+
+    /// One column into the grid, starting at feature `first`.
+    fn column<T: Target>(
+        &self,
+        column: &FeatureColumn,
+        array: &ArrayRef,
+        first: usize,
+        first_row: u64,
+        grid: &mut Grid<T>,
+        tally: &mut Tally,
+    ) -> Result<()> {
+        let (cells, values) = match column.width {
+            None => (Cells::Scalar, array.clone()),
+            Some(width) => self.vector_cells(column, width, array, first_row)?,
+        };
+        let rounded = count_rounded(&values);
+        if rounded > 0 {
+            *tally.rounded.entry(first as u32).or_default() += rounded;
+        }
+        macro_rules! put {
+            ($t:ty) => {{
+                let a = values.as_primitive::<$t>();
+                grid.put(a.values(), a.nulls(), &cells, column, first)
+            }};
+        }
+        match values.data_type() {
+            DataType::Float64 => put!(Float64Type),
+            DataType::Float32 => put!(Float32Type),
+            DataType::Float16 => put!(Float16Type),
+            DataType::Int8 => put!(Int8Type),
+            DataType::Int16 => put!(Int16Type),
+            DataType::Int32 => put!(Int32Type),
+            DataType::Int64 => put!(Int64Type),
+            DataType::UInt8 => put!(UInt8Type),
+            DataType::UInt16 => put!(UInt16Type),
+            DataType::UInt32 => put!(UInt32Type),
+            DataType::UInt64 => put!(UInt64Type),
+            _ => {
+                let a = as_f64(&values, self.path, &column.name)?;
+                grid.put(a.values(), a.nulls(), &cells, column, first)
+            }
+        }
+        Ok(())
+    }
+
+    /// Where each row of a vector column starts among its values.
+    fn vector_cells(&self, column: &FeatureColumn, width: usize, array: &ArrayRef, first_row: u64) -> Result<(Cells, ArrayRef)> {
+        let wrong = |row: usize, len: usize| {
+            let place = Place::file(self.path).column(&column.name).row(first_row + row as u64);
+            Error::data(place, format!("has {len} elements where {width} are expected; a vector column needs the same length in every row, leave it out with --exclude"))
+        };
+        let mut starts = Vec::with_capacity(array.len());
+        let values = match array.data_type() {
+            DataType::FixedSizeList(_, _) => {
+                let list = array.as_fixed_size_list();
+                if list.value_length() as usize != width && !list.is_empty() {
+                    return Err(wrong(0, list.value_length() as usize));
+                }
+                starts.extend((0..list.len()).map(|r| list.is_valid(r).then(|| list.value_offset_at(r))));
+                list.values().clone()
+            }
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                row_starts(list.offsets().iter().map(|o| *o as usize), list.nulls(), width, &mut starts, wrong)?;
+                list.values().clone()
+            }
+            DataType::LargeList(_) => {
+                let list = array.as_list::<i64>();
+                row_starts(list.offsets().iter().map(|o| *o as usize), list.nulls(), width, &mut starts, wrong)?;
+                list.values().clone()
+            }
+            other => return Err(Error::Internal(format!("column '{}' decoded as {other}", column.name))),
+        };
+        Ok((Cells::Vector { starts, width }, values))
+    }
+
+    fn weights(&self, batch: &RecordBatch, first_row: u64) -> Result<Option<Array1<f64>>> {
+        let Some((position, name)) = self.weight else { return Ok(None) };
+        let weights = as_f64(batch.column(position), self.path, name)?;
+        for row in 0..weights.len() {
+            let found = if weights.is_null(row) { "null".to_string() } else { weights.value(row).to_string() };
+            let valid = weights.is_valid(row) && weights.value(row).is_finite() && weights.value(row) >= 0.0;
+            if !valid {
+                let place = Place::file(self.path).column(name).row(first_row + row as u64);
+                return Err(Error::data(place, format!("is {found}; a weight must be a number ≥ 0")));
+            }
+        }
+        Ok(Some(Array1::from_iter(weights.values().iter().copied())))
+    }
+}
+
+/// Row starts from list offsets; `None` for a null row.
+fn row_starts(
+    offsets: impl Iterator<Item = usize> + Clone,
+    nulls: Option<&NullBuffer>,
+    width: usize,
+    starts: &mut Vec<Option<usize>>,
+    wrong: impl Fn(usize, usize) -> Error,
+) -> Result<()> {
+    for (row, (start, end)) in offsets.clone().zip(offsets.skip(1)).enumerate() {
+        let valid = nulls.is_none_or(|n| n.is_valid(row));
+        if valid && end - start != width {
+            return Err(wrong(row, end - start));
+        }
+        starts.push(valid.then_some(start));
+    }
+    Ok(())
+}
+
+/// Anything numeric as f64: the slow road for bools, decimals and dictionaries.
+fn as_f64(array: &ArrayRef, path: &Path, column: &str) -> Result<Float64Array> {
+    let failed = |e: String| Error::data(Place::file(path).column(column), format!("cannot be read as numbers: {e}"));
+    let power = |scale: i8| 10f64.powi(i32::from(scale));
+    // A decimal's digits divided by a power of ten is the nearest f64 while both are exact.
+    Ok(match array.data_type() {
+        DataType::Decimal128(_, scale) => {
+            let unit = power(*scale);
+            array.as_primitive::<Decimal128Type>().unary(|v| v as f64 / unit)
+        }
+        DataType::Decimal256(_, scale) => {
+            let unit = power(*scale);
+            array.as_primitive::<Decimal256Type>().unary(|v| num_traits::ToPrimitive::to_f64(&v).unwrap_or(f64::NAN) / unit)
+        }
+        DataType::Dictionary(_, value) => {
+            let plain = arrow::compute::cast(array, value).map_err(|e| failed(e.to_string()))?;
+            as_f64(&plain, path, column)?
+        }
+        _ => {
+            let plain = arrow::compute::cast(array, &DataType::Float64).map_err(|e| failed(e.to_string()))?;
+            plain.as_primitive::<Float64Type>().clone()
+        }
+    })
+}
+
+/// How many numbers f64 cannot hold exactly because they have more than 53 bits.
+fn count_rounded(array: &ArrayRef) -> u64 {
+    let count = match array.data_type() {
+        DataType::Int64 => array.as_primitive::<Int64Type>().values().iter().filter(|v| v.unsigned_abs() > EXACT).count(),
+        DataType::UInt64 => array.as_primitive::<UInt64Type>().values().iter().filter(|v| **v > EXACT).count(),
+        DataType::Decimal128(_, _) => {
+            array.as_primitive::<Decimal128Type>().iter().flatten().filter(|v| v.unsigned_abs() > u128::from(EXACT)).count()
+        }
+        DataType::Decimal256(_, _) => {
+            let limit = arrow::datatypes::i256::from_i128(i128::from(EXACT));
+            array.as_primitive::<Decimal256Type>().iter().flatten().filter(|v| *v > limit || -*v > limit).count()
+        }
+        DataType::Dictionary(_, value) if matches!(**value, DataType::Int64 | DataType::UInt64) => {
+            return count_rounded(array.as_any_dictionary().values());
+        }
+        _ => 0,
+    };
+    count as u64
+}
+
+/// A number as it is stored.
+trait Number: AsPrimitive<f64> + AsPrimitive<f32> {}
+impl<S: AsPrimitive<f64> + AsPrimitive<f32>> Number for S {}
+
+/// A number as it is in a block.
+trait Target: Float + Default + 'static {
+    fn of<S: Number>(value: S) -> Self;
+}
+
+impl Target for f64 {
+    fn of<S: Number>(value: S) -> f64 {
+        value.as_()
+    }
+}
+
+impl Target for f32 {
+    fn of<S: Number>(value: S) -> f32 {
+        value.as_()
+    }
+}
+
+/// Where a column's numbers lie among its values.
+enum Cells {
+    Scalar,
+    Vector { starts: Vec<Option<usize>>, width: usize },
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    C,
+    F,
+}
+
+/// A dense block in the making.
+struct Grid<T> {
+    data: Vec<T>,
+    rows: usize,
+    d: usize,
+    order: Order,
+    missing: Vec<MissingCell>,
+}
+
+impl<T: Target> Grid<T> {
+    fn index(&self, row: usize, feature: usize) -> usize {
+        match self.order {
+            Order::C => row * self.d + feature,
+            Order::F => feature * self.rows + row,
+        }
+    }
+
+    fn miss(&mut self, row: usize, feature: usize) {
+        let index = self.index(row, feature);
+        self.data[index] = T::zero();
+        self.missing.push(MissingCell { row: row as u32, feature: feature as u32 });
+    }
+
+    fn put<S: Number>(&mut self, values: &[S], nulls: Option<&NullBuffer>, cells: &Cells, column: &FeatureColumn, first: usize) {
+        let nulls = nulls.filter(|n| n.null_count() > 0);
+        match cells {
+            Cells::Scalar => self.put_scalar(values, nulls, first),
+            Cells::Vector { starts, width } => self.put_vector(values, nulls, starts, *width, column, first),
+        }
+    }
+
+    fn put_scalar<S: Number>(&mut self, values: &[S], nulls: Option<&NullBuffer>, feature: usize) {
+        match self.order {
+            Order::F => {
+                let target = &mut self.data[feature * self.rows..(feature + 1) * self.rows];
+                for (slot, value) in target.iter_mut().zip(values) {
+                    *slot = T::of(*value);
+                }
+            }
+            Order::C => {
+                for (row, value) in values.iter().enumerate() {
+                    self.data[row * self.d + feature] = T::of(*value);
+                }
+            }
+        }
+        if let Some(nulls) = nulls {
+            for row in (0..self.rows).filter(|r| nulls.is_null(*r)) {
+                self.miss(row, feature);
+            }
+        }
+    }
+
+    fn put_vector<S: Number>(
+        &mut self,
+        values: &[S],
+        nulls: Option<&NullBuffer>,
+        starts: &[Option<usize>],
+        width: usize,
+        column: &FeatureColumn,
+        first: usize,
+    ) {
+        for (row, start) in starts.iter().enumerate() {
+            let Some(start) = *start else {
+                (0..column.len()).for_each(|i| self.miss(row, first + i));
+                continue;
+            };
+            if self.order == Order::C && column.elements.is_none() {
+                let target = &mut self.data[row * self.d + first..][..width];
+                for (slot, value) in target.iter_mut().zip(&values[start..start + width]) {
+                    *slot = T::of(*value);
+                }
+            } else {
+                for i in 0..column.len() {
+                    let element = column.elements.as_ref().map_or(i, |e| e[i]);
+                    let index = self.index(row, first + i);
+                    self.data[index] = T::of(values[start + element]);
+                }
+            }
+            if let Some(nulls) = nulls {
+                for i in 0..column.len() {
+                    let element = column.elements.as_ref().map_or(i, |e| e[i]);
+                    if nulls.is_null(start + element) {
+                        self.miss(row, first + i);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Turns NaN into missing cells; hands the first infinity to `refuse`.
+    fn find_nan(&mut self, refuse: impl Fn(usize, usize) -> Result<()>) -> Result<()> {
+        if all_finite(&self.data) {
+            return Ok(());
+        }
+        for row in 0..self.rows {
+            for feature in 0..self.d {
+                let value = self.data[self.index(row, feature)];
+                if value.is_nan() {
+                    self.miss(row, feature);
+                } else if value.is_infinite() {
+                    refuse(row, feature)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One pass without branches: x − x is 0 for finite x and NaN otherwise, in eight lanes.
+fn all_finite<T: Float>(data: &[T]) -> bool {
+    let mut lanes = [T::zero(); 8];
+    let chunks = data.chunks_exact(8);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, x) in lanes.iter_mut().zip(chunk) {
+            *lane = *lane + (*x - *x);
+        }
+    }
+    lanes.iter().chain(rest).all(|x| x.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Decimal128Array, Int64Array, ListArray};
+    use std::sync::Arc;
+
+    #[test]
+    fn all_finite_sees_every_place() {
+        for len in [0, 1, 7, 8, 9, 64, 65] {
+            assert!(all_finite(&vec![1e308; len]));
+            for at in 0..len {
+                for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                    let mut data = vec![1.0; len];
+                    data[at] = bad;
+                    assert!(!all_finite(&data));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn decimals_are_the_nearest_f64() {
+        let array: ArrayRef = Arc::new(Decimal128Array::from(vec![1234, -5, 0]).with_precision_and_scale(10, 2).unwrap());
+        let numbers = as_f64(&array, Path::new("f"), "c").unwrap();
+        assert_eq!(numbers.values(), &[12.34, -0.05, 0.0]);
+    }
+
+    #[test]
+    fn large_integers_are_counted() {
+        let array: ArrayRef = Arc::new(Int64Array::from(vec![1 << 53, (1 << 53) + 1, i64::MIN, 7]));
+        assert_eq!(count_rounded(&array), 2);
+    }
+
+    #[test]
+    fn lists_of_other_lengths_are_refused() {
+        let list = ListArray::from_iter_primitive::<Float64Type, _, _>(vec![Some(vec![Some(1.0), Some(2.0)]), None, Some(vec![Some(3.0)])]);
+        let mut starts = Vec::new();
+        let wrong = |row: usize, len: usize| Error::Internal(format!("row {row} has {len}"));
+        let offsets = list.offsets().iter().map(|o| *o as usize);
+        let refused = row_starts(offsets, list.nulls(), 2, &mut starts, wrong).unwrap_err();
+        assert!(refused.to_string().contains("row 2 has 1"), "{refused}");
+        assert_eq!(starts, [Some(0), None]);
+    }
+}

@@ -1,0 +1,115 @@
+//! DATA as typed (files, globs, directories) → a list of files, sorted by path.
+//!
+//! Holds one path per file. Names that start with `_` or `.` inside directories are passed over,
+//! as Spark and Hive do (`_SUCCESS`, `._part.crc`, our own temporary files).
+
+use crate::error::{Error, Place, Result};
+use std::path::{Path, PathBuf};
+
+/// A file of the dataset and its name below the argument that found it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Input {
+    /// The path to open.
+    pub path: PathBuf,
+    /// The path below the directory that was given, or the file's own name: where `transform`
+    /// puts its counterpart in an output directory.
+    pub relative: PathBuf,
+}
+
+/// Finds the files, or says which argument names none.
+pub fn expand(data: &[String]) -> Result<Vec<Input>> {
+    let mut inputs = Vec::new();
+    for argument in data {
+        let mut found = expand_one(argument)?;
+        found.sort();
+        inputs.extend(found);
+    }
+    let mut seen = std::collections::HashSet::new();
+    for input in &inputs {
+        let real = std::fs::canonicalize(&input.path).unwrap_or_else(|_| input.path.clone());
+        if !seen.insert(real) {
+            return Err(Error::Misuse(format!("{} is given twice; its rows would count double", input.path.display())));
+        }
+    }
+    Ok(inputs)
+}
+
+fn expand_one(argument: &str) -> Result<Vec<Input>> {
+    let path = Path::new(argument);
+    if path.is_dir() {
+        let mut found = Vec::new();
+        walk(path, path, &mut found)?;
+        if found.is_empty() {
+            return Err(Error::data(Place::file(path), "no .parquet file in this directory or below it"));
+        }
+        return Ok(found);
+    }
+    if path.exists() {
+        return Ok(vec![single(path)]);
+    }
+    if !argument.contains(['*', '?', '[']) {
+        let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(Error::Io { action: "open", path: path.into(), source: gone });
+    }
+    let matches = glob::glob(argument).map_err(|e| Error::Misuse(format!("'{argument}' is no glob: {e}")))?;
+    let mut found = Vec::new();
+    for entry in matches {
+        let path = entry.map_err(|e| Error::Io { action: "list", path: e.path().into(), source: e.into() })?;
+        if path.is_dir() {
+            walk(&path, path.parent().unwrap_or(&path), &mut found)?;
+        } else {
+            found.push(single(&path));
+        }
+    }
+    if found.is_empty() {
+        return Err(Error::data(Place::file(path), "no file matches this glob"));
+    }
+    Ok(found)
+}
+
+fn single(path: &Path) -> Input {
+    let relative = path.file_name().map_or_else(|| path.to_path_buf(), PathBuf::from);
+    Input { path: path.to_path_buf(), relative }
+}
+
+fn walk(dir: &Path, root: &Path, found: &mut Vec<Input>) -> Result<()> {
+    let entries = std::fs::read_dir(dir).map_err(Error::io("list", dir))?;
+    for entry in entries {
+        let path = entry.map_err(Error::io("list", dir))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with(['_', '.']) {
+            continue;
+        }
+        if path.is_dir() {
+            walk(&path, root, found)?;
+        } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet") || e.eq_ignore_ascii_case("parq")) {
+            let relative = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
+            found.push(Input { path, relative });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_read_recursively_and_sorted() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b.parquet", "dt=1/a.parquet", "_SUCCESS", ".hidden.parquet", "notes.txt"] {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let root = dir.path().to_str().unwrap().to_string();
+        let names = |args: &[String]| -> Vec<String> {
+            expand(args).unwrap().into_iter().map(|i| i.relative.display().to_string()).collect()
+        };
+        assert_eq!(names(std::slice::from_ref(&root)), ["b.parquet", "dt=1/a.parquet"]);
+        assert_eq!(names(&[format!("{root}/*/*.parquet")]), ["a.parquet"]);
+        assert!(expand(&[format!("{root}/*.orc")]).unwrap_err().to_string().contains("no file matches"));
+        let twice = expand(&[root.clone(), format!("{root}/b.parquet")]).unwrap_err();
+        assert_eq!(twice.exit_code(), 2);
+    }
+}

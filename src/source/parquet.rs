@@ -1,0 +1,346 @@
+//! Parquet files as a [`Source`].
+//!
+//! Enters: a dataset and the columns wanted. Leaves: blocks, in file order within a unit. Held per
+//! open unit: one page per column (compressed and not), one batch of arrow arrays, one block. Only
+//! wanted columns are decoded.
+
+use super::block::{Block, Densify, Nulls, Precision};
+use super::columns::Features;
+use super::footer::{Dataset, FileInfo, Footer, guarded};
+use super::{Source, UNIT_ROWS, Unit, block_rows, pages};
+use crate::error::{Error, Place, Result};
+use ::parquet::arrow::ProjectionMask;
+use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::reader::{ChunkReader, Length};
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::DataType;
+use bytes::Bytes;
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Parsed footers that are kept for the next unit of the same file.
+const FOOTERS_KEPT: usize = 8;
+
+/// What is read of each row.
+#[derive(Debug, Clone, Default)]
+pub struct Want {
+    /// The features.
+    pub features: Features,
+    /// The weight column.
+    pub weight: Option<String>,
+    /// Columns passed through; `None` for none, so that no batch is made for them.
+    pub keep: Option<Vec<String>>,
+    /// The policy for missing values.
+    pub nulls: Nulls,
+    /// f32 blocks where asked.
+    pub precision: Precision,
+}
+
+impl Want {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let features = self.features.columns.iter().map(|c| c.name.as_str());
+        features.chain(self.weight.as_deref()).chain(self.keep.iter().flatten().map(String::as_str))
+    }
+}
+
+/// The files, the columns wanted, and the units they are cut into.
+pub struct ParquetSource {
+    files: Vec<FileInfo>,
+    want: Want,
+    units: Vec<Unit>,
+    footers: Mutex<VecDeque<(usize, ArrowReaderMetadata)>>,
+}
+
+impl ParquetSource {
+    /// Nothing is read yet.
+    pub fn new(dataset: &Dataset, want: Want) -> ParquetSource {
+        let units = units(&dataset.files);
+        ParquetSource { files: dataset.files.clone(), want, units, footers: Mutex::default() }
+    }
+
+    /// Pieces the work is cut into.
+    pub fn unit_count(&self) -> usize {
+        self.units.len()
+    }
+
+    /// The files, in reading order.
+    pub fn files(&self) -> &[FileInfo] {
+        &self.files
+    }
+
+    fn open(&self, file: usize) -> Result<(Pread, ArrowReaderMetadata)> {
+        let path = &self.files[file].path;
+        let handle = File::open(path).map_err(Error::io("open", path))?;
+        let mut kept = self.footers.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some((_, metadata)) = kept.iter().find(|(f, _)| *f == file) {
+            let metadata = metadata.clone();
+            return Ok((Pread { file: Arc::new(handle), len: self.files[file].size }, metadata));
+        }
+        drop(kept);
+        let footer = Footer::of(&handle, path)?;
+        if footer.hash != self.files[file].footer_hash || footer.size != self.files[file].size {
+            return Err(Error::data(Place::file(path), "changed while it was being read; run again when nothing writes to it"));
+        }
+        kept = self.footers.lock().unwrap_or_else(|e| e.into_inner());
+        if kept.len() == FOOTERS_KEPT {
+            kept.pop_front();
+        }
+        kept.push_back((file, footer.arrow.clone()));
+        Ok((Pread { file: Arc::new(handle), len: footer.size }, footer.arrow))
+    }
+}
+
+impl Source for ParquetSource {
+    fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    fn n_features(&self) -> usize {
+        self.want.features.len()
+    }
+
+    fn blocks(&self, unit: usize) -> Result<Box<dyn Iterator<Item = Result<Block>> + '_>> {
+        let unit = &self.units[unit];
+        let info = &self.files[unit.file];
+        let (file, metadata) = self.open(unit.file)?;
+        let (mask, positions) = projection(&metadata, &self.want, &info.path)?;
+        let at = |name: &String| positions[name.as_str()];
+        let densify = Densify {
+            features: &self.want.features,
+            positions: self.want.features.columns.iter().map(|c| at(&c.name)).collect(),
+            weight: self.want.weight.as_ref().map(|name| (at(name), name.as_str())),
+            kept: self.want.keep.as_ref().map(|names| names.iter().map(at).collect()),
+            nulls: self.want.nulls,
+            precision: self.want.precision,
+            path: &info.path,
+        };
+        let reader = guarded(&info.path, Some(unit.row_groups.start), UNREADABLE, || {
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
+                .with_projection(mask)
+                .with_row_groups(unit.row_groups.clone().collect())
+                .with_batch_size(block_rows(self.n_features()))
+                .build()
+        })?;
+        Ok(Box::new(UnitBlocks { reader: Some(reader), densify, unit, info, done: 0 }))
+    }
+}
+
+const UNREADABLE: &str = "cannot be decoded, the file is damaged or cut short";
+
+/// The blocks of one unit.
+struct UnitBlocks<'a> {
+    reader: Option<ParquetRecordBatchReader>,
+    densify: Densify<'a>,
+    unit: &'a Unit,
+    info: &'a FileInfo,
+    done: u64,
+}
+
+impl UnitBlocks<'_> {
+    /// The row group that the next row is in.
+    fn row_group(&self) -> usize {
+        let mut rows = 0;
+        let groups = self.unit.row_groups.clone();
+        groups.clone().find(|g| {
+            rows += self.info.row_groups[*g].rows;
+            self.done < rows
+        }).unwrap_or(groups.end.saturating_sub(1))
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let group = self.row_group();
+        let Some(reader) = &mut self.reader else { return Ok(None) };
+        let batch = guarded(&self.info.path, Some(group), UNREADABLE, || {
+            reader.next().transpose().map_err(|e| ParquetError::ArrowError(e.to_string()))
+        })?;
+        if batch.is_none() && self.done != self.unit.rows {
+            let place = Place::file(&self.info.path).row_group(group);
+            let problem = format!("gave {} rows where the footer says {}; the file is damaged", self.done, self.unit.rows);
+            return Err(Error::Parquet { place, problem, source: None });
+        }
+        Ok(batch)
+    }
+}
+
+impl Iterator for UnitBlocks<'_> {
+    type Item = Result<Block>;
+
+    fn next(&mut self) -> Option<Result<Block>> {
+        let batch = match self.next_batch() {
+            Ok(batch) => batch,
+            Err(error) => {
+                self.reader = None;
+                return Some(Err(error));
+            }
+        };
+        let Some(batch) = batch else {
+            self.reader = None;
+            return None;
+        };
+        let first_row = self.unit.first_row + self.done;
+        self.done += batch.num_rows() as u64;
+        Some(self.densify.block(&batch, first_row))
+    }
+}
+
+/// Which columns to decode, and where each will be in a batch.
+fn projection<'w>(metadata: &ArrowReaderMetadata, want: &'w Want, path: &Path) -> Result<(ProjectionMask, HashMap<&'w str, usize>)> {
+    let by_name: HashMap<&str, usize> = metadata.schema().fields().iter().enumerate().map(|(i, f)| (f.name().as_str(), i)).collect();
+    let mut roots = Vec::new();
+    for name in want.names() {
+        let root = by_name.get(name).copied().ok_or_else(|| Error::UnknownColumn {
+            path: path.to_path_buf(),
+            name: name.to_string(),
+            nearest: super::columns::nearest(name, by_name.keys().copied()),
+        })?;
+        roots.push(root);
+    }
+    let mut sorted = roots.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let position = |root: usize| sorted.binary_search(&root).unwrap_or_default();
+    let positions = want.names().zip(&roots).map(|(name, root)| (name, position(*root))).collect();
+    Ok((ProjectionMask::roots(metadata.parquet_schema(), sorted), positions))
+}
+
+/// Row groups, neighbours gathered while they are small.
+fn units(files: &[FileInfo]) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    for (file, info) in files.iter().enumerate() {
+        let mut first_row = 0;
+        for (index, group) in info.row_groups.iter().enumerate() {
+            match units.last_mut() {
+                Some(unit) if unit.file == file && unit.rows + group.rows <= UNIT_ROWS => {
+                    unit.row_groups.end = index + 1;
+                    unit.rows += group.rows;
+                    unit.bytes += group.bytes;
+                }
+                _ => units.push(Unit { file, row_groups: index..index + 1, first_row, rows: group.rows, bytes: group.bytes }),
+            }
+            first_row += group.rows;
+        }
+    }
+    units
+}
+
+/// The length of the first non-null list of a column: for footers that cannot tell it because some
+/// rows are null.
+pub(crate) fn first_width(dataset: &Dataset, column: &str) -> Result<usize> {
+    for info in dataset.files.iter().filter(|f| f.rows > 0) {
+        let file = File::open(&info.path).map_err(Error::io("open", &info.path))?;
+        let footer = Footer::of(&file, &info.path)?;
+        let root = footer.arrow.schema().fields().iter().position(|f| f.name() == column);
+        let Some(root) = root else { continue };
+        let mask = ProjectionMask::roots(footer.arrow.parquet_schema(), [root]);
+        let reader = guarded(&info.path, None, UNREADABLE, || {
+            let input = Pread { file: Arc::new(file), len: info.size };
+            ParquetRecordBatchReaderBuilder::new_with_metadata(input, footer.arrow).with_projection(mask).with_batch_size(64).build()
+        })?;
+        for batch in reader {
+            let batch = batch.map_err(|e| Error::Parquet { place: Place::file(&info.path), problem: e.to_string(), source: None })?;
+            let array = batch.column(0);
+            let length = |row: usize| match array.data_type() {
+                DataType::LargeList(_) => array.as_list::<i64>().value_length(row) as usize,
+                _ => array.as_list::<i32>().value_length(row) as usize,
+            };
+            if let Some(row) = (0..array.len()).find(|r| array.is_valid(*r)) {
+                return Ok(length(row));
+            }
+        }
+    }
+    Err(Error::data(Place::file(dataset.first_path()).column(column), "is null in every row; leave it out with --exclude"))
+}
+
+/// Bytes that decoding one unit holds: for each wanted column of the largest row group of the
+/// largest file, a page as it is on disk and as it is decoded.
+pub fn decode_bytes(dataset: &Dataset, want: &Want) -> Result<u64> {
+    let Some(info) = dataset.files.iter().max_by_key(|f| f.row_groups.iter().map(|g| g.bytes).max()) else { return Ok(0) };
+    let Some((group, _)) = info.row_groups.iter().enumerate().max_by_key(|(_, g)| g.bytes) else { return Ok(0) };
+    let file = File::open(&info.path).map_err(Error::io("open", &info.path))?;
+    let footer = Footer::of(&file, &info.path)?;
+    let schema = footer.arrow.parquet_schema();
+    let names: std::collections::HashSet<&str> = want.names().collect();
+    let row_group = footer.arrow.metadata().row_group(group);
+    let mut bytes = 0u64;
+    for leaf in 0..schema.num_columns() {
+        if !names.contains(schema.get_column_root(leaf).name()) {
+            continue;
+        }
+        let chunk = row_group.column(leaf);
+        let (whole, stored) = (chunk.uncompressed_size().max(0) as u64, chunk.compressed_size().max(0) as u64);
+        let page = |offset: i64| pages::at(&file, offset.max(0) as u64).map(|p| p.uncompressed + p.compressed);
+        let data = page(chunk.data_page_offset()).unwrap_or(whole + stored).min(whole + stored);
+        let dictionary = chunk.dictionary_page_offset().and_then(page).unwrap_or(0);
+        bytes = bytes.saturating_add(data).saturating_add(dictionary);
+    }
+    Ok(bytes)
+}
+
+/// Positioned reads of one file: many columns at once without a descriptor or a seek for each.
+#[derive(Clone)]
+struct Pread {
+    file: Arc<File>,
+    len: u64,
+}
+
+impl Length for Pread {
+    fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl ChunkReader for Pread {
+    type T = BufReader<PreadAt>;
+
+    fn get_read(&self, start: u64) -> std::result::Result<Self::T, ParquetError> {
+        Ok(BufReader::new(PreadAt { file: self.file.clone(), position: start }))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> std::result::Result<Bytes, ParquetError> {
+        if start.saturating_add(length as u64) > self.len {
+            return Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond the end of the file")));
+        }
+        let mut buffer = vec![0; length];
+        self.file.read_exact_at(&mut buffer, start)?;
+        Ok(buffer.into())
+    }
+}
+
+struct PreadAt {
+    file: Arc<File>,
+    position: u64,
+}
+
+impl Read for PreadAt {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read_at(buffer, self.position)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::footer::RowGroupInfo;
+
+    #[test]
+    fn small_row_groups_are_gathered_within_a_file() {
+        let file = |rows: &[u64]| FileInfo {
+            path: "f".into(),
+            relative: "f".into(),
+            size: 0,
+            rows: rows.iter().sum(),
+            footer_hash: 0,
+            row_groups: rows.iter().map(|r| RowGroupInfo { rows: *r, bytes: 1 }).collect(),
+        };
+        let units = units(&[file(&[10_000, 6_000, 6_000]), file(&[100]), file(&[])]);
+        let cut: Vec<_> = units.iter().map(|u| (u.file, u.row_groups.clone(), u.first_row, u.rows)).collect();
+        assert_eq!(cut, [(0, 0..2, 0, 16_000), (0, 2..3, 16_000, 6_000), (1, 0..1, 0, 100)]);
+    }
+}
