@@ -53,11 +53,7 @@ impl FromStr for Bytes {
             _ => return Err(wrong()),
         };
         let bytes = number * scale;
-        if bytes.is_finite() && bytes >= 1.0 && bytes < u64::MAX as f64 {
-            Ok(Bytes(bytes as u64))
-        } else {
-            Err(wrong())
-        }
+        if bytes.is_finite() && bytes >= 1.0 && bytes < u64::MAX as f64 { Ok(Bytes(bytes as u64)) } else { Err(wrong()) }
     }
 }
 
@@ -90,6 +86,20 @@ fn machine_memory() -> u64 {
         .filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok())
         .min();
     limit.map_or(physical, |l| l.min(physical))
+}
+
+/// Tells the allocator to keep freed blocks for the next one instead of returning them to the system.
+///
+/// Blocks and pages of some megabytes come and go all the time; mapping them anew each time cost a
+/// fifth of a fit in page faults (300,000 × 768 f32: 4.5 s → 3.2 s). Matrices beyond 32 MiB are still
+/// mapped on their own and returned when freed. Does nothing where the C library is not glibc.
+pub fn keep_freed_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: mallopt takes any numbers and is called before other threads exist.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 20);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 256 << 20);
+    }
 }
 
 /// One buffer of a phase.
@@ -153,7 +163,9 @@ impl Ledger {
 
     /// Refuses what does not fit; `hint` says what would.
     pub fn check(&self, budget: &Budget, hint: impl FnOnce() -> String) -> Result<()> {
-        let Some(phase) = self.peak() else { return Ok(()) };
+        let Some(phase) = self.peak() else {
+            return Ok(());
+        };
         if phase.bytes() <= budget.bytes.0 {
             return Ok(());
         }

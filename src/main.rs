@@ -2,14 +2,16 @@
 
 use clap::Parser;
 use eigenstream::cli::{self, args::Cli};
+use eigenstream::pass;
 use eigenstream::sink::staged;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    eigenstream::budget::keep_freed_memory();
     let cli = Cli::parse();
-    // Panics are caught where they can happen and told as errors; the hook would print them twice.
+    // Panics are caught and told as errors; the hook would print them a second time.
     std::panic::set_hook(Box::new(|_| {}));
-    let done = staged::exit_on_signals().and_then(|()| cli::run(&cli));
+    let done = staged::exit_on_signals().and_then(|()| pass::caught(|| cli::run(&cli)));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,

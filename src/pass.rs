@@ -153,7 +153,9 @@ fn in_order<P: Send>(
                 pending.push_back(receiver);
                 next += 1;
             }
-            let Some(pieces) = pending.pop_front() else { break };
+            let Some(pieces) = pending.pop_front() else {
+                break;
+            };
             for piece in pieces {
                 take(unit, piece?)?;
             }
@@ -162,12 +164,12 @@ fn in_order<P: Send>(
     })
 }
 
-/// A panic in a worker is our bug; it is reported like one instead of taking the process down.
-fn caught(work: impl FnOnce() -> Result<()>) -> Result<()> {
+/// A panic is our bug; it is reported like one instead of taking the process down.
+pub fn caught(work: impl FnOnce() -> Result<()>) -> Result<()> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().cloned();
         let text = text.or_else(|| payload.downcast_ref::<&str>().map(|s| s.to_string()));
-        Err(Error::Internal(format!("a worker stopped: {}", text.unwrap_or_default())))
+        Err(Error::Internal(format!("something that cannot happen did: {}", text.unwrap_or_default())))
     })
 }
 
@@ -204,9 +206,17 @@ mod tests {
             };
             let error = in_order(100, threads, work, |_, _| Ok(())).unwrap_err();
             assert_eq!(error.to_string(), "unit 5");
-            let stopped = in_order(100, threads, |u, out: &Output<usize>| { out.give(u); Ok(()) }, |u, _| {
-                if u == 3 { Err(Error::Misuse("sink".into())) } else { Ok(()) }
-            });
+            let stopped = in_order(
+                100,
+                threads,
+                |u, out: &Output<usize>| {
+                    out.give(u);
+                    Ok(())
+                },
+                |u, _| {
+                    if u == 3 { Err(Error::Misuse("sink".into())) } else { Ok(()) }
+                },
+            );
             assert_eq!(stopped.unwrap_err().to_string(), "sink");
         }
     }

@@ -7,8 +7,9 @@
 //!
 //! ```text
 //! a    rounded mean of the block             y = x − a
-//! μ_b = a + Σ w y / W_b                      the mean to the last digit
-//! S  += Σ w y yᵀ                             dsyrk on √w·y
+//! r  = Σ w y / W_b                           what rounding left
+//! μ_b = a + r                                the mean to the last digit
+//! S  += Σ w y yᵀ − W_b r rᵀ                  dsyrk on √w·y
 //! S  += W_a W_b / (W_a + W_b) · δ δᵀ         δ = μ_b − μ     Chan, Golub & LeVeque (1979), eq. 2.1b
 //! μ  += W_b / (W_a + W_b) · δ
 //! ```
@@ -17,8 +18,8 @@
 
 use super::{Accumulate, CoMoment, Moments, add_outer, add_upper};
 use crate::blas;
-use crate::source::{Block, Values};
-use ndarray::{Array1, Array2, ArrayBase, Axis, Data, Ix2, s};
+use crate::source::{Block, Values, dense};
+use ndarray::{Array1, Array2, s};
 
 /// Features of a block whose f32 products are checked against f64.
 const CHECKED_FEATURES: usize = 64;
@@ -53,18 +54,18 @@ impl Covariance {
         self.weight = total;
     }
 
-    fn product_f64(&mut self, y: Array2<f64>) {
+    fn product_f64(&mut self, y: &Array2<f64>) {
         blas::syrk(y.view(), 1.0, self.s.view_mut());
     }
 
     /// The f32 product, added in f64. The first of each accumulator is checked on some features.
-    fn product_f32(&mut self, y: Array2<f64>) {
+    fn product_f32(&mut self, y: &Array2<f64>) {
         let single = y.mapv(|v| v as f32);
         let d = y.ncols();
         let mut product = Array2::<f32>::zeros((d, d));
         blas::syrk(single.view(), 0.0, product.view_mut());
         if self.mixed_error.is_none() {
-            self.mixed_error = Some(checked_error(&y, &product));
+            self.mixed_error = Some(checked_error(y, &product));
         }
         for (i, (mut row, more)) in self.s.rows_mut().into_iter().zip(product.rows()).enumerate() {
             for (entry, value) in row.slice_mut(s![i..]).iter_mut().zip(more.slice(s![i..])) {
@@ -97,22 +98,23 @@ impl Accumulate for Covariance {
     fn update(&mut self, block: &Block) {
         debug_assert!(block.missing.is_empty(), "missing cells need ImputedCovariance");
         let rows = block.rows() as u64;
-        let (mut y, mean) = match &block.values {
-            Values::F64(x) => centred(x, block.weights.as_ref(), |v| v),
-            Values::F32(x) => centred(x, block.weights.as_ref(), f64::from),
-        };
         let weight = block.weights.as_ref().map_or(rows as f64, |w| w.sum());
         if weight == 0.0 {
             self.rows += rows;
             return;
         }
+        let mut mean = block.sums() / weight;
+        let mut y = block.shifted(Some(&mean), None);
+        let rest = dense::column_sums(&y, block.weights.as_ref()) / weight;
         if let Some(weights) = &block.weights {
-            y *= &weights.mapv(f64::sqrt).insert_axis(Axis(1));
+            dense::scale_rows(&mut y, &weights.mapv(f64::sqrt));
         }
         match &block.values {
-            Values::F64(_) => self.product_f64(y),
-            Values::F32(_) => self.product_f32(y),
+            Values::F64(_) => self.product_f64(&y),
+            Values::F32(_) => self.product_f32(&y),
         }
+        add_outer(&mut self.s, -weight, &rest);
+        mean += &rest;
         self.shift(rows, weight, mean);
     }
 
@@ -138,23 +140,4 @@ impl Accumulate for Covariance {
     fn bytes(d: u64, rows: u64) -> u64 {
         8u64.saturating_mul(d.saturating_mul(d).saturating_add(d * (rows + 2)))
     }
-}
-
-/// Y = X − a in X's own memory order, and the mean a + Σ w y / W to the last digit.
-fn centred<T: Copy, S: Data<Elem = T>>(x: &ArrayBase<S, Ix2>, weights: Option<&Array1<f64>>, to_f64: impl Fn(T) -> f64 + Copy) -> (Array2<f64>, Array1<f64>) {
-    let mut y = x.mapv(to_f64);
-    let mut mean = Array1::zeros(y.ncols());
-    // The second round centres by the rounding error of the first.
-    for _ in 0..2 {
-        let shift = match weights {
-            None => y.sum_axis(Axis(0)) / (y.nrows().max(1) as f64),
-            Some(w) => {
-                let total = w.sum();
-                if total == 0.0 { Array1::zeros(y.ncols()) } else { y.t().dot(w) / total }
-            }
-        };
-        y -= &shift;
-        mean += &shift;
-    }
-    (y, mean)
 }

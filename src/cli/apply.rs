@@ -14,7 +14,9 @@ use crate::report::{self, Talk};
 use crate::sink::parquet::{group_bytes, is_one_file};
 use crate::sink::{Encoder, ParquetSink, Sink};
 use crate::source::parquet::decode_bytes;
-use crate::source::{Block, Dataset, FeatureColumn, Features, Nulls, ParquetSource, Source, Tally, Values, Want, block_rows, inputs};
+use crate::source::{
+    Block, Dataset, FeatureColumn, Features, Nulls, ParquetSource, Source, Tally, Values, Want, block_rows, inputs,
+};
 use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use ndarray::{Array2, ArrayView2};
@@ -61,7 +63,12 @@ fn components(model: &Model, output: &OutputSpec, talk: Talk) -> usize {
 fn score_columns(dataset: &Dataset, prefix: &str, k: usize) -> Result<Features> {
     use crate::source::footer::Kind;
     let kind = |name: &str| dataset.columns.iter().find(|c| c.name == name).map(|c| &c.kind);
-    let lacking = |name: String| Error::data(Place::file(dataset.first_path()).column(name), "is not here; --from-scores needs the score columns that transform wrote (see --prefix)");
+    let lacking = |name: String| {
+        Error::data(
+            Place::file(dataset.first_path()).column(name),
+            "is not here; --from-scores needs the score columns that transform wrote (see --prefix)",
+        )
+    };
     if let Some(Kind::Vector(value, width)) = kind(prefix) {
         let width = width.unwrap_or(k);
         if width < k {
@@ -72,7 +79,9 @@ fn score_columns(dataset: &Dataset, prefix: &str, k: usize) -> Result<Features> 
         return Ok(Features { columns: vec![column] });
     }
     let scalar = |i: usize| match kind(&format!("{prefix}{i}")) {
-        Some(Kind::Scalar(value)) => Ok(FeatureColumn { name: format!("{prefix}{i}"), value: value.to_string(), width: None, elements: None }),
+        Some(Kind::Scalar(value)) => {
+            Ok(FeatureColumn { name: format!("{prefix}{i}"), value: value.to_string(), width: None, elements: None })
+        }
         _ => Err(lacking(format!("{prefix}{i}"))),
     };
     Ok(Features { columns: (1..=k).map(scalar).collect::<Result<_>>()? })
@@ -99,7 +108,14 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn plan(model: &'a Model, k: usize, data: &[String], output: &'a OutputSpec, mut want: Want, compute: Compute) -> Result<Job<'a>> {
+    fn plan(
+        model: &'a Model,
+        k: usize,
+        data: &[String],
+        output: &'a OutputSpec,
+        mut want: Want,
+        compute: Compute,
+    ) -> Result<Job<'a>> {
         let dataset = Dataset::open(&inputs::expand(data)?)?;
         want.features.check(&dataset)?;
         let projector = Projector::new(model, k);
@@ -189,7 +205,9 @@ impl<'a> Job<'a> {
                 columns.extend(self.row_arrays(&self.projector.reconstruct(&scores))?);
             }
             Compute::RowsFromScores => {
-                let Values::F64(scores) = &block.values else { return Err(Error::Internal("scores are read as f64".into())) };
+                let Values::F64(scores) = &block.values else {
+                    return Err(Error::Internal("scores are read as f64".into()));
+                };
                 columns.extend(self.row_arrays(&self.projector.reconstruct(&scores.t().to_owned()))?);
             }
         }
@@ -206,7 +224,8 @@ impl<'a> Job<'a> {
     /// x̂ in the shape of the columns that were fitted, constants put back.
     fn row_arrays(&self, rows: &Array2<f64>) -> Result<Vec<ArrayRef>> {
         let header = &self.model.header;
-        let left_out: std::collections::HashMap<&str, f64> = header.left_out.iter().map(String::as_str).zip(self.model.constants.iter().copied()).collect();
+        let left_out: std::collections::HashMap<&str, f64> =
+            header.left_out.iter().map(String::as_str).zip(self.model.constants.iter().copied()).collect();
         let mut next = 0;
         let mut arrays = Vec::with_capacity(header.columns.columns.len());
         for column in &header.columns.columns {
@@ -245,12 +264,24 @@ impl<'a> Job<'a> {
     fn report(&self, tally: &Tally, seconds: f64, talk: Talk) -> Result<()> {
         let written = tally.rows - tally.dropped;
         if tally.dropped > 0 {
-            talk.say(format!("note: {} of {} dropped for nulls, as in the fit (--nulls drop)", count(tally.dropped, "row"), thousands(tally.rows)));
+            talk.say(format!(
+                "note: {} of {} dropped for nulls, as in the fit (--nulls drop)",
+                count(tally.dropped, "row"),
+                thousands(tally.rows)
+            ));
         } else if !tally.missing.is_empty() {
-            talk.say(format!("note: {} filled with the training mean, as in the fit (--nulls mean)", count(tally.missing.values().sum(), "missing value")));
+            talk.say(format!(
+                "note: {} filled with the training mean, as in the fit (--nulls mean)",
+                count(tally.missing.values().sum(), "missing value")
+            ));
         }
         let files = if is_one_file(&self.output.output) { 1 } else { self.dataset.files.len() };
-        talk.say(format!("{}: {} in {}, {seconds:.2} s", self.output.output.display(), count(written, "row"), count(files as u64, "file")));
+        talk.say(format!(
+            "{}: {} in {}, {seconds:.2} s",
+            self.output.output.display(),
+            count(written, "row"),
+            count(files as u64, "file")
+        ));
         if !self.output.json {
             return Ok(());
         }
@@ -361,7 +392,9 @@ fn fitting_threads(dataset: &Dataset, want: &Want, output: &OutputSpec, width: u
 }
 
 fn refuse_overwriting_inputs(dataset: &Dataset, out: &Path) -> Result<()> {
-    let Ok(out) = std::fs::canonicalize(out) else { return Ok(()) };
+    let Ok(out) = std::fs::canonicalize(out) else {
+        return Ok(());
+    };
     let inside = |path: &Path| std::fs::canonicalize(path).is_ok_and(|p| p == out || p.starts_with(&out));
     match dataset.files.iter().find(|f| inside(&f.path)) {
         None => Ok(()),
@@ -377,7 +410,10 @@ fn output_names(dataset: &Dataset, out: &Path) -> Result<Vec<PathBuf>> {
     let mut seen = std::collections::HashMap::new();
     for file in &dataset.files {
         if let Some(other) = seen.insert(&file.relative, &file.path) {
-            let problem = format!("has the name of {} and they would share an output file; give their common directory, or write one .parquet file", other.display());
+            let problem = format!(
+                "has the name of {} and they would share an output file; give their common directory, or write one .parquet file",
+                other.display()
+            );
             return Err(Error::data(Place::file(&file.path), problem));
         }
     }

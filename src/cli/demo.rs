@@ -17,16 +17,27 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Result<()> {
     let (data, model, scores, restored) = (at("data"), at("model.safetensors"), at("scores.parquet"), at("restored"));
     let rows = args.rows.to_string();
     let tour: [(&str, Vec<&str>); 6] = [
-        ("Some data: readings of 24 sensors that six hidden causes drive, in four Parquet files.",
-            vec!["generate", "lowrank", "--rows", &rows, "--columns", "24", "--files", "4", "-o", &data]),
-        ("What would a fit do, and what would it hold? Only the files' footers are read.",
-            vec!["plan", &data, "--exclude", "id", "--memory", "200MB"]),
-        ("Fit: one pass. Keep as many components as explain 95 % of the variance.",
-            vec!["fit", &data, "--exclude", "id", "-k", "0.95", "-o", &model]),
+        (
+            "Some data: readings of 24 sensors that six hidden causes drive, in four Parquet files.",
+            vec!["generate", "lowrank", "--rows", &rows, "--columns", "24", "--files", "4", "-o", &data],
+        ),
+        (
+            "What would a fit do, and what would it hold? Only the files' footers are read.",
+            vec!["plan", &data, "--exclude", "id", "--memory", "200MB"],
+        ),
+        (
+            "Fit: one pass. Keep as many components as explain 95 % of the variance.",
+            vec!["fit", &data, "--exclude", "id", "-k", "0.95", "-o", &model],
+        ),
         ("Look at the model.", vec!["inspect", &model]),
-        ("Scores: a second pass, the id passed through, with each row's distance from the model.",
-            vec!["transform", &model, &data, "--keep", "id", "--diagnostics", "-o", &scores]),
-        ("And back: the rows as the components see them.", vec!["reconstruct", &model, &scores, "--from-scores", "--keep", "id", "-o", &restored]),
+        (
+            "Scores: a second pass, the id passed through, with each row's distance from the model.",
+            vec!["transform", &model, &data, "--keep", "id", "--diagnostics", "-o", &scores],
+        ),
+        (
+            "And back: the rows as the components see them.",
+            vec!["reconstruct", &model, &scores, "--from-scores", "--keep", "id", "-o", &restored],
+        ),
     ];
     for (says, words) in tour {
         report::print(&format!("\n# {says}\n$ eigenstream {}", words.join(" ")))?;
@@ -45,7 +56,10 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Result<()> {
 fn prepare(dir: &Path) -> Result<()> {
     if dir.exists() {
         if !dir.join(MARK).exists() {
-            return Err(Error::Misuse(format!("{} exists and was not made by a demo; choose another directory with -o", dir.display())));
+            return Err(Error::Misuse(format!(
+                "{} exists and was not made by a demo; choose another directory with -o",
+                dir.display()
+            )));
         }
         std::fs::remove_dir_all(dir).map_err(Error::io("replace", dir))?;
     }

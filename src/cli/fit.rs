@@ -113,7 +113,12 @@ fn check_sums(plan: &FitPlan, sums: &CoMoment, tally: &Tally) -> Result<()> {
     if moments.rows < 2 {
         let dropped = match tally.missing.iter().max_by_key(|(_, n)| **n) {
             Some((j, n)) if tally.dropped > 0 => {
-                format!(" ({} dropped for nulls, {} of them in column '{}')", count(tally.dropped, "row"), thousands(*n), name(*j as usize))
+                format!(
+                    " ({} dropped for nulls, {} of them in column '{}')",
+                    count(tally.dropped, "row"),
+                    thousands(*n),
+                    name(*j as usize)
+                )
             }
             _ => String::new(),
         };
@@ -135,7 +140,8 @@ fn check_sums(plan: &FitPlan, sums: &CoMoment, tally: &Tally) -> Result<()> {
 /// Nothing is lost without a line that says so.
 fn tell(plan: &FitPlan, tally: &Tally, talk: Talk) {
     let named = |counts: &std::collections::BTreeMap<u32, u64>| {
-        let list: Vec<String> = counts.iter().map(|(j, n)| format!("{} ({})", plan.want.features.name(*j as usize), thousands(*n))).collect();
+        let list: Vec<String> =
+            counts.iter().map(|(j, n)| format!("{} ({})", plan.want.features.name(*j as usize), thousands(*n))).collect();
         some(&list)
     };
     if !tally.missing.is_empty() {

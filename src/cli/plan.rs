@@ -49,7 +49,11 @@ impl FitPlan {
     /// Checks everything that footers can tell, except the budget (see [`FitPlan::check`]).
     pub fn new(spec: &FitSpec) -> Result<FitPlan> {
         let dataset = Dataset::open(&inputs::expand(&spec.data)?)?;
-        let choice = Choice { columns: spec.columns.clone(), exclude: spec.exclude.clone(), reserved: spec.weight.iter().cloned().collect() };
+        let choice = Choice {
+            columns: spec.columns.clone(),
+            exclude: spec.exclude.clone(),
+            reserved: spec.weight.iter().cloned().collect(),
+        };
         let chosen = choice.resolve(&dataset)?;
         check_weight(spec, &dataset)?;
         check_precision(spec, &chosen)?;
@@ -76,7 +80,11 @@ impl FitPlan {
         self.ledger.check(&self.budget, || {
             let needed = Bytes(self.ledger.peak_bytes().div_ceil(1_000_000) * 1_000_000);
             let features = self.most_features();
-            let fewer = if features > 0 { format!(", or choose at most {} with --columns", count(features, "feature")) } else { String::new() };
+            let fewer = if features > 0 {
+                format!(", or choose at most {} with --columns", count(features, "feature"))
+            } else {
+                String::new()
+            };
             format!("allow --memory {}MB{fewer}", needed.0 / 1_000_000)
         })
     }
@@ -120,7 +128,9 @@ fn ledger(threads: usize, pages: u64, want: &Want) -> Ledger {
 
 fn check_weight(spec: &FitSpec, dataset: &Dataset) -> Result<()> {
     use crate::source::footer::Kind;
-    let Some(name) = &spec.weight else { return Ok(()) };
+    let Some(name) = &spec.weight else {
+        return Ok(());
+    };
     let column = dataset.columns.iter().find(|c| c.name == *name);
     match column.map(|c| &c.kind) {
         Some(Kind::Scalar(_)) | None => Ok(()),
@@ -203,7 +213,11 @@ fn as_text(plan: &FitPlan) -> String {
 /// "64 of 66 columns: x0, x1, … x63".
 pub fn chosen_line(chosen: &Chosen, columns: usize) -> String {
     let features = &chosen.features;
-    let from = if features.len() == features.columns.len() { String::new() } else { format!("{} in ", count(features.len() as u64, "feature")) };
+    let from = if features.len() == features.columns.len() {
+        String::new()
+    } else {
+        format!("{} in ", count(features.len() as u64, "feature"))
+    };
     format!("{from}{} of {}: {}", thousands(features.columns.len() as u64), count(columns as u64, "column"), features.summary())
 }
 

@@ -86,7 +86,8 @@ impl Recipe {
     pub fn describe(&self) -> String {
         let schema = self.schema();
         let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        let shown = if names.len() > 6 { format!("{}, … {}", names[..3].join(", "), names[names.len() - 1]) } else { names.join(", ") };
+        let shown =
+            if names.len() > 6 { format!("{}, … {}", names[..3].join(", "), names[names.len() - 1]) } else { names.join(", ") };
         format!("{} features in columns {shown}", self.d())
     }
 
@@ -168,7 +169,15 @@ impl Recipe {
             Arc::new(StringArray::from_iter_values(class.iter().map(name))),
             Arc::new(Int64Array::from_iter_values(class.iter().map(|c| *c as i64))),
             Arc::new(BooleanArray::from(class.iter().map(|c| *c > 1).collect::<Vec<_>>())),
-            Arc::new(class.iter().map(name).collect::<Vec<_>>().iter().map(|s| Some(s.as_str())).collect::<DictionaryArray<Int32Type>>()),
+            Arc::new(
+                class
+                    .iter()
+                    .map(name)
+                    .collect::<Vec<_>>()
+                    .iter()
+                    .map(|s| Some(s.as_str()))
+                    .collect::<DictionaryArray<Int32Type>>(),
+            ),
             Arc::new(Float64Array::from_iter_values(weights)),
         ];
         Ok(std::iter::once(id).chain(x.columns().into_iter().map(double)).chain(labels).collect())
@@ -178,11 +187,15 @@ impl Recipe {
         let x = self.low_rank(rng, rows);
         let cell = |i: usize, j: usize| x[[i, j % self.d()]];
         let failed = |e: arrow::error::ArrowError| Error::Internal(format!("generated column: {e}"));
-        let d128 = Decimal128Array::from_iter_values((0..rows).map(|i| (cell(i, 0) * 100.0) as i128)).with_precision_and_scale(18, 2);
-        let d256 = Decimal256Array::from_iter_values((0..rows).map(|i| arrow::datatypes::i256::from_i128((cell(i, 1) * 1e6) as i128)));
+        let d128 =
+            Decimal128Array::from_iter_values((0..rows).map(|i| (cell(i, 0) * 100.0) as i128)).with_precision_and_scale(18, 2);
+        let d256 =
+            Decimal256Array::from_iter_values((0..rows).map(|i| arrow::datatypes::i256::from_i128((cell(i, 1) * 1e6) as i128)));
         let keys = Int32Array::from_iter_values((0..rows).map(|i| (cell(i, 2).abs() as i32) % 5));
         let dictionary = DictionaryArray::try_new(keys, Arc::new(Float64Array::from(vec![0.5, -1.25, 3.0, 7.5, 11.0])));
-        let list = ListArray::from_iter_primitive::<arrow::datatypes::Float64Type, _, _>((0..rows).map(|i| Some((0..3).map(move |j| Some(cell(i, j))))));
+        let list = ListArray::from_iter_primitive::<arrow::datatypes::Float64Type, _, _>(
+            (0..rows).map(|i| Some((0..3).map(move |j| Some(cell(i, j))))),
+        );
         let large = LargeListArray::from_iter_primitive::<arrow::datatypes::Float32Type, _, _>(
             (0..rows).map(|i| Some((0..2).map(move |j| Some(cell(i, j) as f32)))),
         );

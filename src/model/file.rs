@@ -100,7 +100,9 @@ impl Model {
 
 fn assemble(header: Header, tensors: &SafeTensors<'_>) -> std::result::Result<Model, String> {
     let components = tensor(tensors, "components")?;
-    let [k, d] = components.0[..] else { return Err("components is not a matrix".into()) };
+    let [k, d] = components.0[..] else {
+        return Err("components is not a matrix".into());
+    };
     let components = Array2::from_shape_vec((k, d), components.1).map_err(|e| e.to_string())?;
     let vector = |name: &str| tensor(tensors, name).map(|(_, data)| Array1::from_vec(data));
     let scale = if header.standardize { Some(vector("scale")?) } else { None };

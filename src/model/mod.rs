@@ -189,9 +189,8 @@ impl Model {
             (0..d).filter(|j| !active.contains(j)).collect()
         };
         let freedom = sums.weight - 1.0;
-        let by_name = |counts: &BTreeMap<u32, u64>| {
-            counts.iter().map(|(j, count)| (from.columns.name(*j as usize), *count)).collect()
-        };
+        let by_name =
+            |counts: &BTreeMap<u32, u64>| counts.iter().map(|(j, count)| (from.columns.name(*j as usize), *count)).collect();
         let header = Header {
             method: Method::Pca,
             form: Form::Primal,

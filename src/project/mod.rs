@@ -13,7 +13,7 @@
 //! Held: one centred copy of the block, k scores per row, and a reconstruction where asked.
 
 use crate::model::Model;
-use crate::source::{Block, Values};
+use crate::source::Block;
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 
 /// Applies the first k components of a model to blocks.
@@ -21,6 +21,8 @@ use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 pub struct Projector<'a> {
     model: &'a Model,
     k: usize,
+    /// 1 / scale.
+    factor: Option<Array1<f64>>,
 }
 
 /// How far each row is from the model.
@@ -35,7 +37,8 @@ pub struct Diagnostics {
 impl<'a> Projector<'a> {
     /// `k` is at most the model's own number of components.
     pub fn new(model: &'a Model, k: usize) -> Projector<'a> {
-        Projector { model, k: k.min(model.n_components()) }
+        let factor = model.scale.as_ref().map(|s| s.mapv(f64::recip));
+        Projector { model, k: k.min(model.n_components()), factor }
     }
 
     /// Components applied.
@@ -49,18 +52,12 @@ impl<'a> Projector<'a> {
 
     /// D⁻¹(x − μ); missing cells are at the mean.
     pub fn centred(&self, block: &Block) -> Array2<f64> {
-        let mut y = match &block.values {
-            Values::F64(x) => x.clone(),
-            Values::F32(x) => x.mapv(f64::from),
-        };
+        let mean = self.model.header.center.then_some(&self.model.mean);
+        let mut y = block.shifted(mean, self.factor.as_ref());
         for cell in &block.missing {
-            y[[cell.row as usize, cell.feature as usize]] = self.model.mean[cell.feature as usize];
-        }
-        if self.model.header.center {
-            y -= &self.model.mean;
-        }
-        if let Some(scale) = &self.model.scale {
-            y /= scale;
+            let j = cell.feature as usize;
+            let filled = if mean.is_some() { 0.0 } else { self.model.mean[j] };
+            y[[cell.row as usize, j]] = filled * self.factor.as_ref().map_or(1.0, |f| f[j]);
         }
         y
     }

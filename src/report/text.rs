@@ -80,7 +80,14 @@ fn head(model: &Model, page: &mut String) {
     if h.precision == crate::source::block::Precision::Mixed {
         facts.push("mixed precision".into());
     }
-    let _ = writeln!(page, "{}; {} from {}, eigenstream {}", facts.join(", "), count(rows, "row"), count(h.ledger.len() as u64, "file"), h.version);
+    let _ = writeln!(
+        page,
+        "{}; {} from {}, eigenstream {}",
+        facts.join(", "),
+        count(rows, "row"),
+        count(h.ledger.len() as u64, "file"),
+        h.version
+    );
     if !h.left_out.is_empty() {
         let _ = writeln!(page, "constant, left out: {}", some(&h.left_out));
     }
@@ -103,7 +110,15 @@ fn scree(model: &Model, page: &mut String) {
     for (i, (v, r)) in variance.iter().zip(&ratio).enumerate() {
         total += r;
         if i < SHOWN_COMPONENTS {
-            let _ = writeln!(page, "{:>4}  {:>width$}  {:>6.2} %  {:>6.2} %  {}", i + 1, number(*v), 100.0 * r, 100.0 * total, bar(v / variance[0]));
+            let _ = writeln!(
+                page,
+                "{:>4}  {:>width$}  {:>6.2} %  {:>6.2} %  {}",
+                i + 1,
+                number(*v),
+                100.0 * r,
+                100.0 * total,
+                bar(v / variance[0])
+            );
         }
     }
     if variance.len() > SHOWN_COMPONENTS {

@@ -69,7 +69,9 @@ fn properties(schema: &SchemaRef, plain: &[String], compression: Compression) ->
     for name in plain {
         let field = schema.field_with_name(name);
         let path = match field.map(|f| f.data_type()) {
-            Ok(DataType::FixedSizeList(item, _)) => vec![name.clone(), "list".into(), item.name().clone()],
+            Ok(DataType::FixedSizeList(item, _)) => {
+                vec![name.clone(), "list".into(), item.name().clone()]
+            }
             _ => vec![name.clone()],
         };
         builder = builder.set_column_dictionary_enabled(ColumnPath::new(path), false);
@@ -225,7 +227,9 @@ impl ParquetSink {
     }
 
     fn close(&mut self) -> Result<()> {
-        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
         let buffered = writer.into_inner().map_err(self.failed())?;
         let file = buffered.into_inner().map_err(|e| Error::io("write", &self.path)(e.into_error()))?;
         file.sync_all().map_err(Error::io("write", &self.path))

@@ -70,7 +70,9 @@ impl StagedFile {
 
     /// Syncs and renames.
     pub fn commit(mut self) -> Result<()> {
-        let Some(temporary) = self.temporary.take() else { return Ok(()) };
+        let Some(temporary) = self.temporary.take() else {
+            return Ok(());
+        };
         temporary.as_file().sync_all().map_err(Error::io("write", &self.target))?;
         let mut alive = alive();
         alive.remove(temporary.path());
@@ -137,7 +139,9 @@ impl StagedDir {
 
     /// Renames: the whole directory where the target does not exist, else file by file.
     pub fn commit(mut self) -> Result<()> {
-        let Some(temporary) = self.temporary.take() else { return Ok(()) };
+        let Some(temporary) = self.temporary.take() else {
+            return Ok(());
+        };
         let mut alive = alive();
         alive.remove(temporary.path());
         let _ = std::fs::remove_file(temporary.path().join(LOCK));
@@ -176,14 +180,19 @@ fn stage_name(target: &Path) -> Result<(PathBuf, String)> {
         _ => PathBuf::from("."),
     };
     if !parent.is_dir() {
-        return Err(Error::data(Place::file(target), format!("its directory {} does not exist; create it first", parent.display())));
+        return Err(Error::data(
+            Place::file(target),
+            format!("its directory {} does not exist; create it first", parent.display()),
+        ));
     }
     Ok((parent, format!(".{}{MARK}", name.to_string_lossy())))
 }
 
 /// Removes what a killed run left: its lock is gone with it.
 fn remove_strays(parent: &Path, prefix: &str) {
-    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    let Ok(entries) = std::fs::read_dir(parent) else {
+        return;
+    };
     for path in entries.flatten().map(|e| e.path()) {
         let ours = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(prefix));
         if !ours {
@@ -208,7 +217,8 @@ fn replaceable(dir: &Path, root: &Path, files: &HashSet<&Path>) -> Result<()> {
         if path.is_dir() {
             replaceable(&path, root, files)?;
         } else if !files.contains(path.strip_prefix(root).unwrap_or(&path)) {
-            let problem = "is in the output directory and would be left beside the new files; choose an empty directory or remove it";
+            let problem =
+                "is in the output directory and would be left beside the new files; choose an empty directory or remove it";
             return Err(Error::data(Place::file(&path), problem));
         }
     }
@@ -229,7 +239,8 @@ mod tests {
     use std::io::Write;
 
     fn names(dir: &Path) -> Vec<String> {
-        let mut names: Vec<String> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().to_string_lossy().into()).collect();
+        let mut names: Vec<String> =
+            std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().to_string_lossy().into()).collect();
         names.sort();
         names
     }

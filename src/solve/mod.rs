@@ -84,7 +84,10 @@ pub fn solve(sums: CoMoment, scaling: Scaling, asked: Components, threads: usize
     drop(vectors);
     let certificate = certify(&a, &spectrum, &components, trace, moments.mixed_error);
     blas::set_threads(1);
-    Ok((moments, Solution { active, scale, components, eigenvalues: spectrum.values, rank: spectrum.rank, trace, rules, certificate }))
+    Ok((
+        moments,
+        Solution { active, scale, components, eigenvalues: spectrum.values, rank: spectrum.rank, trace, rules, certificate },
+    ))
 }
 
 /// The seed's matrix: S, S + Wμμᵀ without centring, either over the standard deviations.
@@ -98,7 +101,9 @@ fn problem(sums: CoMoment, scaling: Scaling) -> (Moments, Array2<f64>, Vec<usize
         add_outer(&mut a, moments.weight, &moments.mean);
         blas::mirror(&mut a);
     }
-    let Some(deviations) = deviations else { return (moments, a, (0..d).collect(), None) };
+    let Some(deviations) = deviations else {
+        return (moments, a, (0..d).collect(), None);
+    };
     let active: Vec<usize> = (0..d).filter(|j| deviations[*j] > 0.0).collect();
     if active.len() < d {
         a = a.select(Axis(0), &active).select(Axis(1), &active).as_standard_layout().into_owned();

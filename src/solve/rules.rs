@@ -101,7 +101,13 @@ impl Rules {
     pub fn new(spectrum: &Spectrum, trace: f64, weight: f64, centered: bool) -> Rules {
         let values = &spectrum.values.as_slice().unwrap_or_default()[..spectrum.rank];
         let mut sum = 0.0;
-        let cumulated = values.iter().map(|v| { sum += v; sum / trace }).collect();
+        let cumulated = values
+            .iter()
+            .map(|v| {
+                sum += v;
+                sum / trace
+            })
+            .collect();
         let d = spectrum.values.len();
         Rules { cumulated, elbow: elbow(values), mle: mle(values, d, weight, centered), rank: spectrum.rank }
     }
@@ -115,7 +121,9 @@ impl Rules {
             Components::Elbow => self.elbow.unwrap_or(rank),
             Components::Mle => match &self.mle {
                 Ok(k) => *k,
-                Err(reason) => return Err(Error::Misuse(format!("-k mle cannot choose: {reason}; give a number, a ratio or elbow"))),
+                Err(reason) => {
+                    return Err(Error::Misuse(format!("-k mle cannot choose: {reason}; give a number, a ratio or elbow")));
+                }
             },
         })
     }
@@ -198,7 +206,8 @@ fn evidence(lambda: &[f64], n: f64) -> Vec<f64> {
             pairs += gap(i, new) + (1.0 / lambda[new] - 1.0 / lambda[i]).max(f64::MIN_POSITIVE).ln();
         }
         tails.push((k..d).map(|j| gap(new, j)).sum());
-        let across: f64 = (0..k).map(|i| tails[i] + (d - k) as f64 * (1.0 / v - 1.0 / lambda[i]).max(f64::MIN_POSITIVE).ln()).sum();
+        let across: f64 =
+            (0..k).map(|i| tails[i] + (d - k) as f64 * (1.0 / v - 1.0 / lambda[i]).max(f64::MIN_POSITIVE).ln()).sum();
         let m = (d * k) as f64 - (k * (k + 1)) as f64 / 2.0;
         let log_a = pairs + across + m * n.ln();
         out.push(
@@ -244,7 +253,13 @@ mod tests {
 
     #[test]
     fn ln_gamma_matches_known_values() {
-        for (x, expected) in [(0.5, 0.572_364_942_924_700_1), (1.0, 0.0), (1.5, -0.120_782_237_635_245_22), (10.0, 12.801_827_480_081_469), (100.5, 361.436_073_022_441_5)] {
+        for (x, expected) in [
+            (0.5, 0.572_364_942_924_700_1),
+            (1.0, 0.0),
+            (1.5, -0.120_782_237_635_245_22),
+            (10.0, 12.801_827_480_081_469),
+            (100.5, 361.436_073_022_441_5),
+        ] {
             assert!((ln_gamma(x) - expected).abs() <= 4e-15 * expected.abs().max(1.0), "ln_gamma({x}) = {}", ln_gamma(x));
         }
     }
@@ -267,7 +282,8 @@ mod tests {
                 log_a += ((1.0 / hat(j) - 1.0 / lambda[i]) * (lambda[i] - lambda[j])).ln() + n.ln();
             }
         }
-        p - n / 2.0 * lambda[..k].iter().map(|l| l.ln()).sum::<f64>() - n * (d - k) as f64 / 2.0 * v.ln() + (m + k as f64) / 2.0 * (2.0 * PI).ln()
+        p - n / 2.0 * lambda[..k].iter().map(|l| l.ln()).sum::<f64>() - n * (d - k) as f64 / 2.0 * v.ln()
+            + (m + k as f64) / 2.0 * (2.0 * PI).ln()
             - log_a / 2.0
             - k as f64 / 2.0 * n.ln()
     }

@@ -8,6 +8,7 @@
 //! copy); everything downstream takes both.
 
 use super::columns::{FeatureColumn, Features};
+use super::dense;
 use crate::error::{Error, Place, Result};
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch};
 use arrow::buffer::NullBuffer;
@@ -111,6 +112,22 @@ impl Block {
         Block { values: Values::F64(values), weights: None, missing: Vec::new(), kept: None, tally }
     }
 
+    /// Σ w x per feature.
+    pub fn sums(&self) -> Array1<f64> {
+        match &self.values {
+            Values::F64(x) => dense::column_sums(x, self.weights.as_ref()),
+            Values::F32(x) => dense::column_sums(x, self.weights.as_ref()),
+        }
+    }
+
+    /// (x − shift) · factor, as f64 in the block's own order.
+    pub fn shifted(&self, shift: Option<&Array1<f64>>, factor: Option<&Array1<f64>>) -> Array2<f64> {
+        match &self.values {
+            Values::F64(x) => dense::shifted(x, shift, factor),
+            Values::F32(x) => dense::shifted(x, shift, factor),
+        }
+    }
+
     /// Rows in the block, after any were dropped.
     pub fn rows(&self) -> usize {
         match &self.values {
@@ -171,7 +188,8 @@ impl Densify<'_> {
         for cell in &missing {
             *tally.missing.entry(cell.feature).or_default() += 1;
         }
-        let values = Array2::from_shape_vec((rows, d).set_f(order == Order::F), data).map_err(|e| Error::Internal(format!("block shape: {e}")))?;
+        let values = Array2::from_shape_vec((rows, d).set_f(order == Order::F), data)
+            .map_err(|e| Error::Internal(format!("block shape: {e}")))?;
         self.apply_policy(values, weights, missing, kept, tally, first_row, wrap)
     }
 
@@ -261,7 +279,12 @@ impl Densify<'_> {
     fn vector_cells(&self, column: &FeatureColumn, width: usize, array: &ArrayRef, first_row: u64) -> Result<(Cells, ArrayRef)> {
         let wrong = |row: usize, len: usize| {
             let place = Place::file(self.path).column(&column.name).row(first_row + row as u64);
-            Error::data(place, format!("has {len} elements where {width} are expected; a vector column needs the same length in every row, leave it out with --exclude"))
+            Error::data(
+                place,
+                format!(
+                    "has {len} elements where {width} are expected; a vector column needs the same length in every row, leave it out with --exclude"
+                ),
+            )
         };
         let mut starts = Vec::with_capacity(array.len());
         let values = match array.data_type() {
@@ -283,13 +306,17 @@ impl Densify<'_> {
                 row_starts(list.offsets().iter().map(|o| *o as usize), list.nulls(), width, &mut starts, wrong)?;
                 list.values().clone()
             }
-            other => return Err(Error::Internal(format!("column '{}' decoded as {other}", column.name))),
+            other => {
+                return Err(Error::Internal(format!("column '{}' decoded as {other}", column.name)));
+            }
         };
         Ok((Cells::Vector { starts, width }, values))
     }
 
     fn weights(&self, batch: &RecordBatch, first_row: u64) -> Result<Option<Array1<f64>>> {
-        let Some((position, name)) = self.weight else { return Ok(None) };
+        let Some((position, name)) = self.weight else {
+            return Ok(None);
+        };
         let weights = as_f64(batch.column(position), self.path, name)?;
         for row in 0..weights.len() {
             let found = if weights.is_null(row) { "null".to_string() } else { weights.value(row).to_string() };
@@ -555,7 +582,11 @@ mod tests {
 
     #[test]
     fn lists_of_other_lengths_are_refused() {
-        let list = ListArray::from_iter_primitive::<Float64Type, _, _>(vec![Some(vec![Some(1.0), Some(2.0)]), None, Some(vec![Some(3.0)])]);
+        let list = ListArray::from_iter_primitive::<Float64Type, _, _>(vec![
+            Some(vec![Some(1.0), Some(2.0)]),
+            None,
+            Some(vec![Some(3.0)]),
+        ]);
         let mut starts = Vec::new();
         let wrong = |row: usize, len: usize| Error::Internal(format!("row {row} has {len}"));
         let offsets = list.offsets().iter().map(|o| *o as usize);

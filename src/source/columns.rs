@@ -116,10 +116,14 @@ impl Features {
 
     /// "x0, x1, … x63" for messages.
     pub fn summary(&self) -> String {
-        let parts: Vec<String> = self.columns.iter().map(|c| match c.width {
-            Some(_) => format!("{}[{}]", c.name, c.len()),
-            None => c.name.clone(),
-        }).collect();
+        let parts: Vec<String> = self
+            .columns
+            .iter()
+            .map(|c| match c.width {
+                Some(_) => format!("{}[{}]", c.name, c.len()),
+                None => c.name.clone(),
+            })
+            .collect();
         match parts.as_slice() {
             [] => "none".into(),
             few if few.len() <= 6 => few.join(", "),
@@ -133,7 +137,9 @@ impl Features {
         for column in &self.columns {
             let found = schema.find(&column.name)?;
             let here = match &found.kind {
-                Kind::Vector(value, None) => format!("{value}[{}]", first_width(dataset, &column.name)?),
+                Kind::Vector(value, None) => {
+                    format!("{value}[{}]", first_width(dataset, &column.name)?)
+                }
                 kind => kind.describe(),
             };
             if here != column.describe() {
@@ -211,9 +217,10 @@ impl Choice {
     /// With no `--columns`, all numeric columns are features: a later file with one more differs.
     fn no_extra_numbers(&self, dataset: &Dataset, excluded: &HashSet<String>) -> Result<()> {
         let globs = patterns(&self.exclude);
-        let extra = dataset.differences.iter().find(|d| {
-            d.extra_number && !excluded.contains(&d.column) && !globs.iter().any(|g| g.matches(&d.column))
-        });
+        let extra = dataset
+            .differences
+            .iter()
+            .find(|d| d.extra_number && !excluded.contains(&d.column) && !globs.iter().any(|g| g.matches(&d.column)));
         match extra {
             None => Ok(()),
             Some(d) => {

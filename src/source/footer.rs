@@ -171,7 +171,11 @@ impl Dataset {
                 Some(known) => {
                     seen += 1;
                     if !reconcile(known, &column.kind) {
-                        note(&column.name, format!("is {} here but {} in {first}", column.kind.describe(), known.describe()), false);
+                        note(
+                            &column.name,
+                            format!("is {} here but {} in {first}", column.kind.describe(), known.describe()),
+                            false,
+                        );
                     }
                 }
             }
@@ -331,8 +335,12 @@ fn footer_bytes(file: &File, path: &Path) -> Result<(Vec<u8>, u64)> {
     file.read_exact_at(&mut tail, size - 8).map_err(Error::io("read", path))?;
     match &tail[4..] {
         b"PAR1" => {}
-        b"PARE" => return Err(damaged("is an encrypted Parquet file, which is not supported; decrypt it first")),
-        _ => return Err(damaged("is not a Parquet file (it does not end with PAR1); it may be cut short or of another format")),
+        b"PARE" => {
+            return Err(damaged("is an encrypted Parquet file, which is not supported; decrypt it first"));
+        }
+        _ => {
+            return Err(damaged("is not a Parquet file (it does not end with PAR1); it may be cut short or of another format"));
+        }
     }
     let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
     if length + 8 > size {
@@ -354,9 +362,7 @@ pub(crate) fn guarded<T>(
     let place = || Place { file: path.to_path_buf(), row_group, ..Place::default() };
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(source)) => {
-            Err(Error::Parquet { place: place(), problem: format!("{problem}: {source}"), source: Some(source) })
-        }
+        Ok(Err(source)) => Err(Error::Parquet { place: place(), problem: format!("{problem}: {source}"), source: Some(source) }),
         Err(_) => Err(Error::Parquet {
             place: place(),
             problem: format!("{problem}: the decoder gave up on damaged bytes"),

@@ -10,6 +10,7 @@
 
 pub mod block;
 pub mod columns;
+pub mod dense;
 pub mod footer;
 pub mod inputs;
 pub mod pages;

@@ -146,15 +146,20 @@ impl UnitBlocks<'_> {
     fn row_group(&self) -> usize {
         let mut rows = 0;
         let groups = self.unit.row_groups.clone();
-        groups.clone().find(|g| {
-            rows += self.info.row_groups[*g].rows;
-            self.done < rows
-        }).unwrap_or(groups.end.saturating_sub(1))
+        groups
+            .clone()
+            .find(|g| {
+                rows += self.info.row_groups[*g].rows;
+                self.done < rows
+            })
+            .unwrap_or(groups.end.saturating_sub(1))
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let group = self.row_group();
-        let Some(reader) = &mut self.reader else { return Ok(None) };
+        let Some(reader) = &mut self.reader else {
+            return Ok(None);
+        };
         let batch = guarded(&self.info.path, Some(group), UNREADABLE, || {
             reader.next().transpose().map_err(|e| ParquetError::ArrowError(e.to_string()))
         })?;
@@ -189,8 +194,13 @@ impl Iterator for UnitBlocks<'_> {
 }
 
 /// Which columns to decode, and where each will be in a batch.
-fn projection<'w>(metadata: &ArrowReaderMetadata, want: &'w Want, path: &Path) -> Result<(ProjectionMask, HashMap<&'w str, usize>)> {
-    let by_name: HashMap<&str, usize> = metadata.schema().fields().iter().enumerate().map(|(i, f)| (f.name().as_str(), i)).collect();
+fn projection<'w>(
+    metadata: &ArrowReaderMetadata,
+    want: &'w Want,
+    path: &Path,
+) -> Result<(ProjectionMask, HashMap<&'w str, usize>)> {
+    let by_name: HashMap<&str, usize> =
+        metadata.schema().fields().iter().enumerate().map(|(i, f)| (f.name().as_str(), i)).collect();
     let mut roots = Vec::new();
     for name in want.names() {
         let root = by_name.get(name).copied().ok_or_else(|| Error::UnknownColumn {
@@ -239,10 +249,14 @@ pub(crate) fn first_width(dataset: &Dataset, column: &str) -> Result<usize> {
         let mask = ProjectionMask::roots(footer.arrow.parquet_schema(), [root]);
         let reader = guarded(&info.path, None, UNREADABLE, || {
             let input = Pread { file: Arc::new(file), len: info.size };
-            ParquetRecordBatchReaderBuilder::new_with_metadata(input, footer.arrow).with_projection(mask).with_batch_size(64).build()
+            ParquetRecordBatchReaderBuilder::new_with_metadata(input, footer.arrow)
+                .with_projection(mask)
+                .with_batch_size(64)
+                .build()
         })?;
         for batch in reader {
-            let batch = batch.map_err(|e| Error::Parquet { place: Place::file(&info.path), problem: e.to_string(), source: None })?;
+            let batch =
+                batch.map_err(|e| Error::Parquet { place: Place::file(&info.path), problem: e.to_string(), source: None })?;
             let array = batch.column(0);
             let length = |row: usize| match array.data_type() {
                 DataType::LargeList(_) => array.as_list::<i64>().value_length(row) as usize,
@@ -259,8 +273,12 @@ pub(crate) fn first_width(dataset: &Dataset, column: &str) -> Result<usize> {
 /// Bytes that decoding one unit holds: for each wanted column of the largest row group of the
 /// largest file, a page as it is on disk and as it is decoded.
 pub fn decode_bytes(dataset: &Dataset, want: &Want) -> Result<u64> {
-    let Some(info) = dataset.files.iter().max_by_key(|f| f.row_groups.iter().map(|g| g.bytes).max()) else { return Ok(0) };
-    let Some((group, _)) = info.row_groups.iter().enumerate().max_by_key(|(_, g)| g.bytes) else { return Ok(0) };
+    let Some(info) = dataset.files.iter().max_by_key(|f| f.row_groups.iter().map(|g| g.bytes).max()) else {
+        return Ok(0);
+    };
+    let Some((group, _)) = info.row_groups.iter().enumerate().max_by_key(|(_, g)| g.bytes) else {
+        return Ok(0);
+    };
     let file = File::open(&info.path).map_err(Error::io("open", &info.path))?;
     let footer = Footer::of(&file, &info.path)?;
     let schema = footer.arrow.parquet_schema();

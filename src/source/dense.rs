@@ -1,0 +1,126 @@
+//! Sums and shifts of dense blocks, in either memory order.
+//!
+//! ndarray's own broadcasting walks an F-order block across its columns: 58 % of a fit was spent in
+//! `y -= &mean`. These walk memory as it lies, on slices.
+
+use ndarray::{Array1, Array2, ArrayView2, ShapeBuilder};
+use num_traits::AsPrimitive;
+
+/// Σ w x per column (w = 1 without weights).
+pub fn column_sums<T: AsPrimitive<f64>>(x: &Array2<T>, weights: Option<&Array1<f64>>) -> Array1<f64> {
+    match lines(x) {
+        Lines::Columns(columns) => columns
+            .rows()
+            .into_iter()
+            .map(|c| match (c.to_slice(), weights.and_then(|w| w.as_slice())) {
+                (Some(c), None) => sum(c),
+                (Some(c), Some(w)) => c.iter().zip(w).map(|(x, w)| x.as_() * w).sum(),
+                (None, _) => unreachable!("the lines of an order are contiguous"),
+            })
+            .collect(),
+        Lines::Rows(rows) => {
+            let mut sums = vec![0.0; rows.ncols()];
+            for (i, row) in rows.rows().into_iter().enumerate() {
+                let weight = weights.map_or(1.0, |w| w[i]);
+                for (sum, x) in sums.iter_mut().zip(row.to_slice().unwrap_or_default()) {
+                    *sum += weight * x.as_();
+                }
+            }
+            Array1::from_vec(sums)
+        }
+    }
+}
+
+/// (x − shift) · factor per column, as f64 in x's own order.
+pub fn shifted<T: AsPrimitive<f64>>(x: &Array2<T>, shift: Option<&Array1<f64>>, factor: Option<&Array1<f64>>) -> Array2<f64> {
+    let (n, d) = x.dim();
+    let mut out = Vec::with_capacity(n * d);
+    let f_order = match lines(x) {
+        Lines::Columns(columns) => {
+            for (j, column) in columns.rows().into_iter().enumerate() {
+                let (a, f) = (shift.map_or(0.0, |s| s[j]), factor.map_or(1.0, |f| f[j]));
+                out.extend(column.to_slice().unwrap_or_default().iter().map(|x| (x.as_() - a) * f));
+            }
+            true
+        }
+        Lines::Rows(rows) => {
+            let (zeros, ones) = (Array1::zeros(d), Array1::ones(d));
+            let a = shift.unwrap_or(&zeros).as_slice().unwrap_or_default();
+            let f = factor.unwrap_or(&ones).as_slice().unwrap_or_default();
+            for row in rows.rows() {
+                let row = row.to_slice().unwrap_or_default();
+                out.extend(row.iter().zip(a).zip(f).map(|((x, a), f)| (x.as_() - a) * f));
+            }
+            false
+        }
+    };
+    Array2::from_shape_vec((n, d).set_f(f_order), out).expect("as many numbers as x has")
+}
+
+/// Multiplies each row by its own factor.
+pub fn scale_rows(y: &mut Array2<f64>, factors: &Array1<f64>) {
+    if y.is_standard_layout() {
+        y.rows_mut().into_iter().zip(factors).for_each(|(mut row, f)| row *= *f);
+    } else {
+        y.columns_mut().into_iter().for_each(|mut column| column *= factors);
+    }
+}
+
+/// A block as contiguous lines.
+enum Lines<'a, T> {
+    /// C order: one line per row.
+    Rows(ArrayView2<'a, T>),
+    /// F order: one line per column.
+    Columns(ArrayView2<'a, T>),
+}
+
+fn lines<T>(x: &Array2<T>) -> Lines<'_, T> {
+    if x.is_standard_layout() {
+        Lines::Rows(x.view())
+    } else {
+        assert!(x.t().is_standard_layout(), "a block is in C or in F order");
+        Lines::Columns(x.t())
+    }
+}
+
+/// Eight running sums, which the compiler keeps in vector registers.
+fn sum<T: AsPrimitive<f64>>(values: &[T]) -> f64 {
+    let mut lanes = [0.0; 8];
+    let chunks = values.chunks_exact(8);
+    let rest: f64 = chunks.remainder().iter().map(|x| x.as_()).sum();
+    for chunk in chunks {
+        for (lane, x) in lanes.iter_mut().zip(chunk) {
+            *lane += x.as_();
+        }
+    }
+    lanes.iter().sum::<f64>() + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::{Axis, array};
+
+    #[test]
+    fn both_orders_give_what_ndarray_gives() {
+        for (n, d) in [(0, 3), (1, 4), (9, 2), (17, 1), (20, 20)] {
+            let c = Array2::from_shape_fn((n, d), |(i, j)| (i * 5 + j * 3) as f32 % 7.0);
+            let mut f = Array2::zeros((n, d).f());
+            f.assign(&c);
+            let weights = Array1::from_shape_fn(n, |i| (i % 3) as f64);
+            let shift = Array1::from_shape_fn(d, |j| j as f64);
+            let factor = Array1::from_shape_fn(d, |j| 0.5 + j as f64);
+            let wide = c.mapv(f64::from);
+            for x in [&c, &f] {
+                assert_eq!(column_sums(x, None), wide.sum_axis(Axis(0)));
+                assert_eq!(column_sums(x, Some(&weights)), wide.t().dot(&weights));
+                let mut y = shifted(x, Some(&shift), Some(&factor));
+                assert_eq!(y, (&wide - &shift) * &factor);
+                scale_rows(&mut y, &weights);
+                assert_eq!(y, (&wide - &shift) * &factor * &weights.view().insert_axis(Axis(1)));
+                assert_eq!(shifted(x, None, None), wide);
+            }
+        }
+        assert_eq!(column_sums(&array![[1.0, 2.0], [3.0, 4.0]], None), array![4.0, 6.0]);
+    }
+}
