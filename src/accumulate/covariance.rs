@@ -8,7 +8,7 @@
 //! ```text
 //! a    rounded mean of the block             y = x − a
 //! r  = Σ w y / W_b                           what rounding left
-//! μ_b = a + r                                the mean to the last digit
+//! μ_b = a + r                                kept as a sum of two, see Center
 //! S  += Σ w y yᵀ − W_b r rᵀ                  dsyrk on √w·y
 //! S  += W_a W_b / (W_a + W_b) · δ δᵀ         δ = μ_b − μ     Chan, Golub & LeVeque (1979), eq. 2.1b
 //! μ  += W_b / (W_a + W_b) · δ
@@ -16,10 +16,10 @@
 //!
 //! Centring before the product is what keeps the digits of a column with mean 1e8 and deviation 1.
 
-use super::{Accumulate, CoMoment, Moments, add_outer, add_upper};
+use super::{Accumulate, Center, CoMoment, Moments, add_outer, add_upper};
 use crate::blas;
 use crate::source::{Block, Values, dense};
-use ndarray::{Array1, Array2, s};
+use ndarray::{Array2, s};
 
 /// Features of a block whose f32 products are checked against f64.
 const CHECKED_FEATURES: usize = 64;
@@ -29,7 +29,7 @@ const CHECKED_FEATURES: usize = 64;
 pub struct Covariance {
     rows: u64,
     weight: f64,
-    mean: Array1<f64>,
+    mean: Center,
     s: Array2<f64>,
     mixed_error: Option<f64>,
 }
@@ -37,18 +37,18 @@ pub struct Covariance {
 impl Covariance {
     /// Of no rows yet.
     pub fn new(d: usize) -> Covariance {
-        Covariance { rows: 0, weight: 0.0, mean: Array1::zeros(d), s: Array2::zeros((d, d)), mixed_error: None }
+        Covariance { rows: 0, weight: 0.0, mean: Center::zeros(d), s: Array2::zeros((d, d)), mixed_error: None }
     }
 
     /// The block's part in S is already added; its mean and weight follow.
-    fn shift(&mut self, rows: u64, weight: f64, mean: Array1<f64>) {
+    fn shift(&mut self, rows: u64, weight: f64, mean: Center) {
         let total = self.weight + weight;
         if self.weight == 0.0 {
             self.mean = mean;
         } else {
-            let delta = mean - &self.mean;
+            let delta = mean.minus(&self.mean);
             add_outer(&mut self.s, self.weight * weight / total, &delta);
-            self.mean.scaled_add(weight / total, &delta);
+            self.mean = self.mean.plus(&(delta * (weight / total)));
         }
         self.rows += rows;
         self.weight = total;
@@ -103,7 +103,7 @@ impl Accumulate for Covariance {
             self.rows += rows;
             return;
         }
-        let mut mean = block.sums() / weight;
+        let mean = block.sums() / weight;
         let mut y = block.shifted(Some(&mean), None);
         let rest = dense::column_sums(&y, block.weights.as_ref()) / weight;
         if let Some(weights) = &block.weights {
@@ -114,8 +114,7 @@ impl Accumulate for Covariance {
             Values::F32(_) => self.product_f32(&y),
         }
         add_outer(&mut self.s, -weight, &rest);
-        mean += &rest;
-        self.shift(rows, weight, mean);
+        self.shift(rows, weight, Center::new(mean, rest));
     }
 
     fn merge(&mut self, later: Covariance) {
@@ -133,7 +132,7 @@ impl Accumulate for Covariance {
 
     fn finish(mut self) -> CoMoment {
         blas::mirror(&mut self.s);
-        let moments = Moments { rows: self.rows, weight: self.weight, mean: self.mean, mixed_error: self.mixed_error };
+        let moments = Moments { rows: self.rows, weight: self.weight, mean: self.mean.rounded(), mixed_error: self.mixed_error };
         CoMoment { moments, s: self.s }
     }
 

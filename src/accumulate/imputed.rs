@@ -15,9 +15,9 @@
 //!
 //! Without missing cells P is 0 and C is W, and the move is Chan's rule.
 
-use super::{Accumulate, CoMoment, Moments};
+use super::{Accumulate, Center, CoMoment, Moments};
 use crate::blas;
-use crate::source::{Block, Values};
+use crate::source::{Block, Values, dense};
 use ndarray::{Array1, Array2, Axis, Zip};
 
 /// S, P and C around the mean of the present cells so far.
@@ -25,7 +25,7 @@ use ndarray::{Array1, Array2, Axis, Zip};
 pub struct ImputedCovariance {
     rows: u64,
     weight: f64,
-    mean: Array1<f64>,
+    mean: Center,
     s: Array2<f64>,
     p: Array2<f64>,
     c: Array2<f64>,
@@ -35,7 +35,7 @@ impl ImputedCovariance {
     /// Of no rows yet.
     pub fn new(d: usize) -> ImputedCovariance {
         let zeros = || Array2::zeros((d, d));
-        ImputedCovariance { rows: 0, weight: 0.0, mean: Array1::zeros(d), s: zeros(), p: zeros(), c: zeros() }
+        ImputedCovariance { rows: 0, weight: 0.0, mean: Center::zeros(d), s: zeros(), p: zeros(), c: zeros() }
     }
 
     fn of(block: &Block) -> ImputedCovariance {
@@ -50,14 +50,14 @@ impl ImputedCovariance {
             present[[cell.row as usize, cell.feature as usize]] = 0.0;
         }
         let totals = present.t().dot(&weights);
-        let mut mean = Array1::zeros(d);
         // Missing cells hold 0 and stay 0. The second round centres by the rounding error of the first.
-        for _ in 0..2 {
-            let mut shift = y.t().dot(&weights);
+        let mut centre = || {
+            let mut shift = dense::column_sums(&y, Some(&weights));
             Zip::from(&mut shift).and(&totals).for_each(|s, &t| *s = if t > 0.0 { *s / t } else { 0.0 });
             y.zip_mut_with(&(&present * &shift), |y, s| *y -= s);
-            mean += &shift;
-        }
+            shift
+        };
+        let mean = Center::new(centre(), centre());
         let roots = weights.mapv(f64::sqrt).insert_axis(Axis(1));
         y *= &roots;
         present *= &roots;
@@ -73,8 +73,8 @@ impl ImputedCovariance {
     }
 
     /// Moves the centre to `mean`.
-    fn recentre(&mut self, mean: &Array1<f64>) {
-        let e = &self.mean - mean;
+    fn recentre(&mut self, mean: &Center) {
+        let e = self.mean.minus(mean);
         let d = e.len();
         for i in 0..d {
             for j in 0..d {
@@ -82,7 +82,7 @@ impl ImputedCovariance {
             }
         }
         Zip::from(self.p.rows_mut()).and(self.c.rows()).and(&e).for_each(|mut p, c, &e| p.scaled_add(e, &c));
-        self.mean.assign(mean);
+        self.mean = mean.clone();
     }
 }
 
@@ -105,13 +105,12 @@ impl Accumulate for ImputedCovariance {
             self.rows += later.rows;
             return;
         }
-        let mut mean = self.mean.clone();
-        for (i, m) in mean.iter_mut().enumerate() {
-            let (a, b) = (self.c[[i, i]], later.c[[i, i]]);
-            if a + b > 0.0 {
-                *m += (later.mean[i] - *m) * (b / (a + b));
-            }
-        }
+        // A feature that has been missing so far takes the later centre whole: δ · b / (0 + b).
+        let mut delta = later.mean.minus(&self.mean);
+        Zip::from(&mut delta).and(&self.c.diag()).and(&later.c.diag()).for_each(|delta, &a, &b| {
+            *delta *= if a + b > 0.0 { b / (a + b) } else { 0.0 };
+        });
+        let mean = self.mean.plus(&delta);
         self.recentre(&mean);
         later.recentre(&mean);
         self.s += &later.s;
@@ -121,13 +120,10 @@ impl Accumulate for ImputedCovariance {
         self.weight += later.weight;
     }
 
-    fn finish(mut self) -> CoMoment {
-        for (i, m) in self.mean.iter_mut().enumerate() {
-            if self.c[[i, i]] == 0.0 {
-                *m = f64::NAN;
-            }
-        }
-        let moments = Moments { rows: self.rows, weight: self.weight, mean: self.mean, mixed_error: None };
+    fn finish(self) -> CoMoment {
+        let mut mean = self.mean.rounded();
+        Zip::from(&mut mean).and(&self.c.diag()).for_each(|m, &c| *m = if c > 0.0 { *m } else { f64::NAN });
+        let moments = Moments { rows: self.rows, weight: self.weight, mean, mixed_error: None };
         CoMoment { moments, s: self.s }
     }
 

@@ -68,6 +68,41 @@ pub struct Moments {
     pub mixed_error: Option<f64>,
 }
 
+/// A mean in two parts: near it, and the rest.
+///
+/// At 1e8 neighbouring doubles are 1.5e-8 apart. A mean rounded to one of them would put that error
+/// into every merge; kept apart, the rest has digits of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct Center {
+    near: Array1<f64>,
+    rest: Array1<f64>,
+}
+
+impl Center {
+    pub(crate) fn new(near: Array1<f64>, rest: Array1<f64>) -> Center {
+        Center { near, rest }
+    }
+
+    pub(crate) fn zeros(d: usize) -> Center {
+        Center::new(Array1::zeros(d), Array1::zeros(d))
+    }
+
+    /// self − other.
+    pub(crate) fn minus(&self, other: &Center) -> Array1<f64> {
+        &self.near - &other.near + &self.rest - &other.rest
+    }
+
+    /// self + δ.
+    pub(crate) fn plus(&self, delta: &Array1<f64>) -> Center {
+        Center::new(self.near.clone(), &self.rest + delta)
+    }
+
+    /// As one number per feature.
+    pub(crate) fn rounded(&self) -> Array1<f64> {
+        &self.near + &self.rest
+    }
+}
+
 /// Adds `scale`·δδᵀ to the upper triangle.
 pub(crate) fn add_outer(s: &mut Array2<f64>, scale: f64, delta: &Array1<f64>) {
     let delta = delta.as_slice().expect("an owned vector is contiguous");
