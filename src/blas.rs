@@ -22,8 +22,11 @@ pub fn set_threads(n: usize) {
 
 /// An element type with a symmetric rank-k update.
 pub trait Element: Copy + Default + Send + Sync + 'static {
-    /// The cblas routine. # Safety: pointers must cover the given shapes.
-    #[allow(clippy::too_many_arguments, missing_docs)]
+    /// C ← AAᵀ or AᵀA + beta·C in C order, upper triangle.
+    ///
+    /// # Safety
+    /// `a` and `c` must cover the shapes that n, k and the leading dimensions give.
+    #[allow(clippy::too_many_arguments)]
     unsafe fn syrk(trans: CBLAS_TRANSPOSE, n: c_int, k: c_int, a: *const Self, lda: c_int, beta: Self, c: *mut Self, ldc: c_int);
 }
 

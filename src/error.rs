@@ -33,19 +33,19 @@ pub enum Error {
     #[error("{place}: {problem}")]
     Parquet {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// What the decoder said, and what it means.
         problem: String,
         /// The decoder's own error, where it gave one.
         #[source]
-        source: Option<parquet::errors::ParquetError>,
+        source: Option<Box<parquet::errors::ParquetError>>,
     },
 
     /// The rows or columns are not what the command can work with.
     #[error("{place}: {problem}")]
     Data {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// What was found, what was expected, what to do.
         problem: String,
     },
@@ -108,7 +108,7 @@ impl Error {
     }
 
     pub(crate) fn data(place: Place, problem: impl Into<String>) -> Error {
-        Error::Data { place, problem: problem.into() }
+        Error::Data { place: Box::new(place), problem: problem.into() }
     }
 
     pub(crate) fn model(path: &Path, problem: impl Into<String>) -> Error {

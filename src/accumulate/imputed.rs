@@ -105,7 +105,14 @@ impl Accumulate for ImputedCovariance {
             self.rows += later.rows;
             return;
         }
-        // A feature that has been missing so far takes the later centre whole: δ · b / (0 + b).
+        // A centre of no cells is nowhere: it moves to the other one's, with both its parts.
+        for i in 0..self.c.nrows() {
+            match (self.c[[i, i]] > 0.0, later.c[[i, i]] > 0.0) {
+                (false, _) => self.mean.adopt(i, &later.mean),
+                (true, false) => later.mean.adopt(i, &self.mean),
+                (true, true) => {}
+            }
+        }
         let mut delta = later.mean.minus(&self.mean);
         Zip::from(&mut delta).and(&self.c.diag()).and(&later.c.diag()).for_each(|delta, &a, &b| {
             *delta *= if a + b > 0.0 { b / (a + b) } else { 0.0 };
@@ -128,6 +135,6 @@ impl Accumulate for ImputedCovariance {
     }
 
     fn bytes(d: u64, rows: u64) -> u64 {
-        8u64.saturating_mul(6u64.saturating_mul(d.saturating_mul(d)).saturating_add(3 * d * rows))
+        8u64.saturating_mul(6u64.saturating_mul(d.saturating_mul(d)).saturating_add(4 * d * rows))
     }
 }

@@ -97,6 +97,12 @@ impl Center {
         Center::new(self.near.clone(), &self.rest + delta)
     }
 
+    /// Takes one feature from another.
+    pub(crate) fn adopt(&mut self, feature: usize, other: &Center) {
+        self.near[feature] = other.near[feature];
+        self.rest[feature] = other.rest[feature];
+    }
+
     /// As one number per feature.
     pub(crate) fn rounded(&self) -> Array1<f64> {
         &self.near + &self.rest

@@ -1,7 +1,7 @@
 //! `transform` and `reconstruct`: a second streaming pass that writes as many rows as it reads.
 //!
-//! [`Job`] is what both share: the files, the columns read and kept, the output schema. What differs
-//! is [`Compute`]: which columns come out of a block.
+//! `Job` is what both share: the files, the columns read and kept, the output schema. What differs
+//! is `Compute`: which columns come out of a block.
 
 use super::args::{Dtype, Layout, OutputSpec, ReconstructArgs, TransformArgs};
 use crate::budget::{Budget, Ledger, Phase};

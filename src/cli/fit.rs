@@ -162,16 +162,16 @@ fn tell_model(model: &Model, spec: &FitSpec, talk: Talk) {
     if !header.left_out.is_empty() {
         talk.say(format!("note: constant, so left out of the standardized features: {}", some(&header.left_out)));
     }
-    if let Components::Count(asked) = spec.components {
-        if asked > model.n_components() {
-            talk.say(format!(
-                "note: asked for {asked} components, kept {}: the data has rank {} ({} × {})",
-                model.n_components(),
-                header.rank,
-                count(header.n_rows, "row"),
-                count(model.n_features() as u64, "feature")
-            ));
-        }
+    if let Components::Count(asked) = spec.components
+        && asked > model.n_components()
+    {
+        talk.say(format!(
+            "note: asked for {asked} components, kept {}: the data has rank {} ({} × {})",
+            model.n_components(),
+            header.rank,
+            count(header.n_rows, "row"),
+            count(model.n_features() as u64, "feature")
+        ));
     }
     if let Some(error) = header.certificate.mixed_error {
         talk.say(format!("note: products in f32, largest relative error of those checked {error:.1e}"));

@@ -150,7 +150,7 @@ fn check(model: &Model, d: usize) -> std::result::Result<(), String> {
     if !numbers.chain(model.scale.iter().flatten()).all(|v| v.is_finite()) {
         return Err("it holds numbers that are not finite".into());
     }
-    if model.scale.iter().flatten().any(|s| *s <= 0.0) || !(header.degrees_of_freedom > 0.0) {
+    if model.scale.iter().flatten().any(|s| *s <= 0.0) || header.degrees_of_freedom.is_nan() || header.degrees_of_freedom <= 0.0 {
         return Err("a scale or the degrees of freedom is not positive".into());
     }
     Ok(())

@@ -101,11 +101,12 @@ impl Watch for Progress {
                 bar.set_message(format!("{} of {}", Bytes(bytes.min(self.bytes)), Bytes(self.bytes)));
             }
             View::Lines => {
-                if let Ok(mut shown) = self.shown.try_lock() {
-                    if shown.elapsed() >= EVERY {
-                        *shown = Instant::now();
-                        let _ = writeln!(std::io::stderr(), "{}", self.line(rows, bytes));
-                    }
+                // Whoever finds another worker here leaves the line to it.
+                if let Ok(mut shown) = self.shown.try_lock()
+                    && shown.elapsed() >= EVERY
+                {
+                    *shown = Instant::now();
+                    let _ = writeln!(std::io::stderr(), "{}", self.line(rows, bytes));
                 }
             }
             View::Nothing => {}

@@ -534,14 +534,14 @@ impl<T: Target> Grid<T> {
     }
 }
 
-/// One pass without branches: x − x is 0 for finite x and NaN otherwise, in eight lanes.
+/// One pass without branches: 0·x is 0 for finite x and NaN otherwise, in eight lanes.
 fn all_finite<T: Float>(data: &[T]) -> bool {
     let mut lanes = [T::zero(); 8];
     let chunks = data.chunks_exact(8);
     let rest = chunks.remainder();
     for chunk in chunks {
         for (lane, x) in lanes.iter_mut().zip(chunk) {
-            *lane = *lane + (*x - *x);
+            *lane = *lane + *x * T::zero();
         }
     }
     lanes.iter().chain(rest).all(|x| x.is_finite())

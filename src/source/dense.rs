@@ -117,7 +117,7 @@ mod tests {
                 let mut y = shifted(x, Some(&shift), Some(&factor));
                 assert_eq!(y, (&wide - &shift) * &factor);
                 scale_rows(&mut y, &weights);
-                assert_eq!(y, (&wide - &shift) * &factor * &weights.view().insert_axis(Axis(1)));
+                assert_eq!(y, (&wide - &shift) * &factor * weights.view().insert_axis(Axis(1)));
                 assert_eq!(shifted(x, None, None), wide);
             }
         }

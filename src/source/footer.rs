@@ -322,7 +322,7 @@ impl Footer {
 
 /// The bytes between the last row group and the closing magic, and the file's size.
 fn footer_bytes(file: &File, path: &Path) -> Result<(Vec<u8>, u64)> {
-    let damaged = |problem: &str| Error::Parquet { place: Place::file(path), problem: problem.into(), source: None };
+    let damaged = |problem: &str| Error::Parquet { place: Box::new(Place::file(path)), problem: problem.into(), source: None };
     let meta = file.metadata().map_err(Error::io("read", path))?;
     if !meta.is_file() {
         return Err(damaged("is not a regular file; rows are read twice, so a pipe or device cannot be used"));
@@ -359,10 +359,12 @@ pub(crate) fn guarded<T>(
     problem: &str,
     work: impl FnOnce() -> std::result::Result<T, ParquetError>,
 ) -> Result<T> {
-    let place = || Place { file: path.to_path_buf(), row_group, ..Place::default() };
+    let place = || Box::new(Place { file: path.to_path_buf(), row_group, ..Place::default() });
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(source)) => Err(Error::Parquet { place: place(), problem: format!("{problem}: {source}"), source: Some(source) }),
+        Ok(Err(source)) => {
+            Err(Error::Parquet { place: place(), problem: format!("{problem}: {source}"), source: Some(Box::new(source)) })
+        }
         Err(_) => Err(Error::Parquet {
             place: place(),
             problem: format!("{problem}: the decoder gave up on damaged bytes"),

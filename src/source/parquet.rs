@@ -166,7 +166,7 @@ impl UnitBlocks<'_> {
         if batch.is_none() && self.done != self.unit.rows {
             let place = Place::file(&self.info.path).row_group(group);
             let problem = format!("gave {} rows where the footer says {}; the file is damaged", self.done, self.unit.rows);
-            return Err(Error::Parquet { place, problem, source: None });
+            return Err(Error::Parquet { place: Box::new(place), problem, source: None });
         }
         Ok(batch)
     }
@@ -255,8 +255,11 @@ pub(crate) fn first_width(dataset: &Dataset, column: &str) -> Result<usize> {
                 .build()
         })?;
         for batch in reader {
-            let batch =
-                batch.map_err(|e| Error::Parquet { place: Place::file(&info.path), problem: e.to_string(), source: None })?;
+            let batch = batch.map_err(|e| Error::Parquet {
+                place: Box::new(Place::file(&info.path)),
+                problem: e.to_string(),
+                source: None,
+            })?;
             let array = batch.column(0);
             let length = |row: usize| match array.data_type() {
                 DataType::LargeList(_) => array.as_list::<i64>().value_length(row) as usize,

@@ -1,0 +1,187 @@
+//! Laws that every accumulator passes, against the two-pass oracle.
+
+use crate::oracle::two_pass;
+use eigenstream::accumulate::{Accumulate, CoMoment, Covariance, ImputedCovariance};
+use eigenstream::pass::{self, Unwatched};
+use eigenstream::source::{Block, InMemory, MissingCell, Values};
+use ndarray::{Array1, Array2, ShapeBuilder, s};
+use proptest::prelude::*;
+
+/// Rows with weights; NaN marks a missing cell.
+#[derive(Debug, Clone)]
+struct Rows {
+    x: Array2<f64>,
+    w: Array1<f64>,
+}
+
+impl Rows {
+    fn block(&self, range: std::ops::Range<usize>, weighted: bool, f_order: bool) -> Block {
+        let part = self.x.slice(s![range.clone(), ..]);
+        let mut values = Array2::zeros(part.raw_dim().set_f(f_order));
+        let mut missing = Vec::new();
+        for ((i, j), v) in part.indexed_iter() {
+            if v.is_nan() {
+                missing.push(MissingCell { row: i as u32, feature: j as u32 });
+            } else {
+                values[[i, j]] = *v;
+            }
+        }
+        let mut block = Block::dense(values);
+        block.missing = missing;
+        block.weights = weighted.then(|| self.w.slice(s![range]).to_owned());
+        block
+    }
+
+    fn fold<A: Accumulate<Output = CoMoment>>(
+        &self,
+        fresh: impl Fn() -> A,
+        cuts: &[usize],
+        weighted: bool,
+        f_order: bool,
+    ) -> CoMoment {
+        let mut total = fresh();
+        for pair in cuts.windows(2) {
+            let mut part = fresh();
+            part.update(&self.block(pair[0]..pair[1], weighted, f_order));
+            total.merge(part);
+        }
+        total.finish()
+    }
+}
+
+/// Rounding of a sum of n products around a mean of the given size.
+fn agrees(found: &CoMoment, rows: &Rows, weighted: bool) {
+    let n = rows.x.nrows();
+    let w = if weighted { rows.w.clone() } else { Array1::ones(n) };
+    let expected = two_pass(&rows.x, &w);
+    assert_eq!(found.moments.rows, n as u64);
+    assert!((found.moments.weight - expected.weight).abs() <= f64::EPSILON * n as f64 * expected.weight);
+    if expected.weight == 0.0 {
+        return;
+    }
+    for j in 0..rows.x.ncols() {
+        let (a, b) = (found.moments.mean[j], expected.mean[j]);
+        assert!(a.is_nan() == b.is_nan(), "mean {j}: {a} against {b}");
+        assert!(b.is_nan() || (a - b).abs() <= 4.0 * f64::EPSILON * (1.0 + b.abs()), "mean {j}: {a} against {b}");
+    }
+    for ((i, j), e) in expected.s.indexed_iter() {
+        // The rows lie within 1 of their offset, so the weight bounds every entry of S.
+        let f = found.s[[i, j]];
+        assert!((f - e).abs() <= 16.0 * f64::EPSILON * expected.weight, "S[{i},{j}]: {f} against {e}");
+    }
+}
+
+/// Up to 40 rows × 5 features around a mean of any size up to 1e8, with cuts that leave empty blocks.
+fn rows_and_cuts(missing: bool) -> impl Strategy<Value = (Rows, Vec<usize>)> {
+    (1usize..40, 1usize..5, prop_oneof![Just(0.0), Just(1.0), Just(-1e4), Just(1e8)]).prop_flat_map(move |(n, d, offset)| {
+        let cell = (-1.0f64..1.0, 0u8..10).prop_map(move |(v, hole)| if missing && hole == 0 { f64::NAN } else { offset + v });
+        let cells = prop::collection::vec(cell, n * d);
+        let weights = prop::collection::vec(prop_oneof![Just(0.0), 0.1f64..5.0], n);
+        let cuts = prop::collection::vec(0..=n, 0..6);
+        (cells, weights, cuts).prop_map(move |(cells, w, mut cuts)| {
+            cuts.extend([0, n]);
+            cuts.sort_unstable();
+            (Rows { x: Array2::from_shape_vec((n, d), cells).unwrap(), w: Array1::from_vec(w) }, cuts)
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn covariance_agrees_for_any_split((rows, cuts) in rows_and_cuts(false), weighted: bool, f_order: bool) {
+        let d = rows.x.ncols();
+        agrees(&rows.fold(|| Covariance::new(d), &cuts, weighted, f_order), &rows, weighted);
+    }
+
+    #[test]
+    fn imputed_covariance_agrees_for_any_split((rows, cuts) in rows_and_cuts(true), weighted: bool, f_order: bool) {
+        let d = rows.x.ncols();
+        // A feature whose present cells all weigh nothing has no mean in the oracle either.
+        let found = rows.fold(|| ImputedCovariance::new(d), &cuts, weighted, f_order);
+        let w = if weighted { rows.w.clone() } else { Array1::ones(rows.x.nrows()) };
+        let seen = |j: usize| rows.x.column(j).iter().zip(&w).any(|(x, w)| !x.is_nan() && *w > 0.0);
+        prop_assume!((0..d).all(seen));
+        agrees(&found, &rows, weighted);
+    }
+
+    #[test]
+    fn without_holes_both_accumulators_agree((rows, cuts) in rows_and_cuts(false), weighted: bool) {
+        let d = rows.x.ncols();
+        agrees(&rows.fold(|| ImputedCovariance::new(d), &cuts, weighted, true), &rows, weighted);
+    }
+}
+
+fn sample() -> Rows {
+    let x = Array2::from_shape_fn((50, 4), |(i, j)| ((i * 31 + j * 17) % 23) as f64 + 0.25 * j as f64);
+    Rows { x, w: Array1::ones(50) }
+}
+
+fn identity_law<A: Accumulate<Output = CoMoment> + Clone>(fresh: impl Fn() -> A) {
+    let rows = sample();
+    let mut seen = fresh();
+    seen.update(&rows.block(0..50, false, true));
+    let alone = seen.clone().finish();
+    let mut left = fresh();
+    left.merge(seen.clone());
+    let mut right = seen;
+    right.merge(fresh());
+    assert_eq!(left.finish(), alone);
+    assert_eq!(right.finish(), alone);
+    let mut nothing = fresh();
+    nothing.merge(fresh());
+    let nothing = nothing.finish();
+    assert_eq!((nothing.moments.rows, nothing.moments.weight), (0, 0.0));
+    assert!(nothing.s.iter().all(|v| *v == 0.0), "two empties are empty, not NaN");
+}
+
+#[test]
+fn a_fresh_accumulator_is_the_identity() {
+    identity_law(|| Covariance::new(4));
+    identity_law(|| ImputedCovariance::new(4));
+}
+
+#[test]
+fn one_row_has_a_mean_and_no_spread() {
+    let rows = Rows { x: Array2::from_elem((1, 3), 1e8 + 0.5), w: Array1::ones(1) };
+    let found = rows.fold(|| Covariance::new(3), &[0, 1], false, false);
+    assert!(found.s.iter().all(|v| *v == 0.0) && found.moments.mean.iter().all(|m| *m == 1e8 + 0.5));
+}
+
+#[test]
+fn a_constant_column_has_exactly_no_spread_in_a_block() {
+    let x = Array2::from_elem((1000, 2), 0.1);
+    let mut sums = Covariance::new(2);
+    sums.update(&Block::dense(x));
+    let s = sums.finish().s;
+    assert!(s.iter().all(|v| v.abs() < 1e-30), "{s}");
+}
+
+#[test]
+fn f32_products_are_near_and_say_how_near() {
+    let rows = sample();
+    let mut block = rows.block(0..50, false, false);
+    block.values = Values::F32(rows.x.mapv(|v| v as f32));
+    let mut sums = Covariance::new(4);
+    sums.update(&block);
+    let found = sums.finish();
+    let error = found.moments.mixed_error.unwrap();
+    assert!(error < 1e-6, "{error}");
+    let expected = two_pass(&rows.x, &rows.w).s;
+    for ((i, j), e) in expected.indexed_iter() {
+        let scale = (expected[[i, i]] * expected[[j, j]]).sqrt();
+        assert!((found.s[[i, j]] - e).abs() <= (error + 1e-12) * scale);
+    }
+}
+
+#[test]
+fn a_fold_gives_the_same_bytes_for_any_number_of_threads() {
+    let x = Array2::from_shape_fn((1000, 7), |(i, j)| ((i * 7919 + j * 104_729) % 1009) as f64 / 37.0);
+    let source = InMemory::new(x, 64);
+    let fold = |threads| pass::fold(&source, threads, &Unwatched, || Covariance::new(7)).unwrap().0.finish();
+    let one = fold(1);
+    for threads in [2, 5, 16] {
+        assert_eq!(fold(threads), one, "{threads} threads");
+    }
+}

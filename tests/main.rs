@@ -1,0 +1,13 @@
+//! One binary for all integration tests: they share their helpers and link once.
+
+mod cli;
+mod corrupt;
+mod errors;
+mod faults;
+mod golden;
+mod laws;
+mod memory;
+mod oracle;
+mod theory;
+mod workdir;
+mod writers;

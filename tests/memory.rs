@@ -1,0 +1,71 @@
+//! Out of core: ten times the rows, the same peak memory, and no more than the plan said.
+
+use crate::workdir::Workdir;
+
+/// Peak resident bytes of a child.
+///
+/// Read from the child's own `VmHWM` until it ends: what `wait4` returns starts from the peak of the process
+/// that spawned it, which here is a test runner of any size.
+fn peak(dir: &Workdir, args: &[&str]) -> u64 {
+    let mut child = dir.command(args).spawn().unwrap();
+    let status_file = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    loop {
+        let status = std::fs::read_to_string(&status_file).unwrap_or_default();
+        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        peak = peak.max(kilobytes.unwrap_or(0) * 1024);
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success(), "{args:?}");
+            assert!(peak > 0, "VmHWM was never read");
+            return peak;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+const SLACK: u64 = 12 << 20;
+
+#[test]
+fn peak_memory_does_not_grow_with_rows() {
+    let dir = Workdir::new();
+    for (name, rows) in [("small", "60000"), ("large", "600000")] {
+        dir.ok(&["generate", "lowrank", "--rows", rows, "--columns", "24", "--files", "3", "--row-group", "10000", "-o", name]);
+    }
+    let fit = |data: &str| peak(&dir, &["fit", data, "-o", "m", "--quiet"]);
+    let transform = |data: &str, out: &str| peak(&dir, &["transform", "m", data, "-o", out, "--quiet"]);
+    let (small, large) = (fit("small"), fit("large"));
+    assert!(large < small + SLACK, "fit: {small} bytes, ten times the rows {large}");
+    let (small, large) = (transform("small", "a.parquet"), transform("large", "b.parquet"));
+    assert!(large < small + SLACK, "transform: {small} bytes, ten times the rows {large}");
+}
+
+#[test]
+fn the_plan_keeps_its_word() {
+    let dir = Workdir::new();
+    dir.ok(&["generate", "lowrank", "--rows", "100000", "--columns", "100", "--files", "2", "-o", "tall"]);
+    dir.ok(&["generate", "embedding", "--rows", "20000", "--columns", "700", "--files", "2", "-o", "vectors"]);
+    dir.ok(&["generate", "nulls", "--rows", "20000", "--columns", "300", "--files", "2", "-o", "nulls"]);
+    for (data, options) in
+        [("tall", vec![]), ("vectors", vec!["--precision", "mixed", "--exclude", "id"]), ("nulls", vec!["--nulls", "mean"])]
+    {
+        let plan: Vec<&str> = ["plan", data].iter().chain(&options).copied().collect();
+        let planned = dir.json(&plan)["peak_bytes"].as_u64().unwrap();
+        let fit: Vec<&str> = ["fit", data, "-o", "m", "--quiet"].iter().chain(&options).copied().collect();
+        let held = peak(&dir, &fit);
+        assert!(held <= planned + SLACK, "{data}: planned {planned} bytes, held {held}");
+    }
+}
+
+#[test]
+fn a_small_budget_means_fewer_threads_not_more_memory() {
+    let dir = Workdir::new();
+    dir.ok(&["generate", "lowrank", "--rows", "100000", "--columns", "200", "--files", "4", "-o", "d"]);
+    let plan = dir.json(&["plan", "d", "--threads", "4"]);
+    let (wanted, budget) = (plan["peak_bytes"].as_u64().unwrap(), plan["peak_bytes"].as_u64().unwrap() * 2 / 3);
+    let memory = budget.to_string();
+    let tight = dir.json(&["plan", "d", "--threads", "4", "--memory", &memory]);
+    assert!(tight["threads"].as_u64().unwrap() < 4, "{wanted}: {tight}");
+    let held = peak(&dir, &["fit", "d", "--threads", "4", "--memory", &memory, "-o", "m", "--quiet"]);
+    assert!(held <= budget + SLACK, "budget {budget}, held {held}");
+}
