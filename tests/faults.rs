@@ -115,7 +115,7 @@ fn an_unreadable_file_is_named() {
     use std::os::unix::fs::PermissionsExt;
     let dir = with_data("1000");
     let path = dir.path("d/part-001.parquet");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     if std::fs::File::open(&path).is_ok() {
         eprintln!("skipped: this user reads every file");
         return;

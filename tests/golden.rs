@@ -21,7 +21,7 @@ fn compare(model: &Value, expected: &Value, k: usize) {
     let variance = array(&expected["explained_variance"]);
     close(&array(&model["explained_variance"])[..k], &variance[..k], 1e-12, variance[0]);
     close(&array(&model["explained_variance_ratio"])[..k], &array(&expected["explained_variance_ratio"])[..k], 1e-12, 1.0);
-    close(&matrix(&model["components"]), &matrix(&expected["components"]).slice(ndarray::s![..k, ..]), 1e-9, 1.0);
+    close(&matrix(&model["components"]), matrix(&expected["components"]).slice(ndarray::s![..k, ..]), 1e-9, 1.0);
 }
 
 #[test]
