@@ -67,7 +67,8 @@ fn multiply(file: File, group: usize, metadata: ArrowReaderMetadata, prefix: &st
         let n = batch.num_rows();
         let block = if let DataType::FixedSizeList(_, _) = batch.column(0).data_type() {
             let values = batch.column(0).as_fixed_size_list().values().clone();
-            Array2::from_shape_vec((n, d), values.as_primitive::<Float32Type>().values().iter().map(|v| f64::from(*v)).collect()).unwrap()
+            Array2::from_shape_vec((n, d), values.as_primitive::<Float32Type>().values().iter().map(|v| f64::from(*v)).collect())
+                .unwrap()
         } else {
             let mut data = Vec::with_capacity(n * d);
             batch.columns().iter().for_each(|c| data.extend_from_slice(c.as_primitive::<Float64Type>().values()));

@@ -9,7 +9,8 @@
 //! Units are handed out in order, a few more than there are workers; each has a bounded channel of
 //! its own, and the caller empties the channels in order. So results arrive in file order whatever
 //! the number of threads, the first error in file order is the one reported, and what is held is
-//! bounded by the window, not by the data.
+//! bounded by the window and the length of a channel, not by the data. A worker whose channel is
+//! full waits for its turn.
 
 use crate::accumulate::Accumulate;
 use crate::error::{Error, Result};
@@ -46,15 +47,19 @@ pub fn fold<A: Accumulate>(
     let mut tally = Tally::default();
     in_order(
         source.units().len(),
-        threads,
+        Crew { threads, queue: 1 },
         |unit, out| {
             let mut part = fresh();
             let mut tally = Tally::default();
-            each_block(source, unit, watch, |block| {
-                part.update(&block);
-                tally.add(block.tally);
-                Ok(())
-            })?;
+            let per_row = bytes_per_row(source, unit);
+            for block in source.blocks(unit)? {
+                let mut block = block?;
+                let seen = std::mem::take(&mut block.tally);
+                let rows = seen.rows;
+                tally.add(seen);
+                part.update(block);
+                watch.advance(rows, (rows as f64 * per_row) as u64);
+            }
             out.give((part, tally));
             Ok(())
         },
@@ -67,17 +72,26 @@ pub fn fold<A: Accumulate>(
     Ok((total, tally))
 }
 
+/// Workers of a pass, and how many pieces each unit may have waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crew {
+    /// Workers.
+    pub threads: usize,
+    /// Pieces of a unit that wait for their turn.
+    pub queue: usize,
+}
+
 /// Turns every unit into pieces (`work` gives as many as it likes) and takes them in order.
 pub fn map<P: Send>(
     source: &dyn Source,
-    threads: usize,
+    crew: Crew,
     watch: &dyn Watch,
     work: impl Fn(usize, &mut dyn Iterator<Item = Result<Block>>, &Output<P>) -> Result<()> + Sync,
     take: impl FnMut(usize, P) -> Result<()>,
 ) -> Result<()> {
     in_order(
         source.units().len(),
-        threads,
+        crew,
         |unit, out| {
             let per_row = bytes_per_row(source, unit);
             let mut blocks = source.blocks(unit)?.inspect(|block| {
@@ -89,17 +103,6 @@ pub fn map<P: Send>(
         },
         take,
     )
-}
-
-fn each_block(source: &dyn Source, unit: usize, watch: &dyn Watch, mut each: impl FnMut(Block) -> Result<()>) -> Result<()> {
-    let per_row = bytes_per_row(source, unit);
-    for block in source.blocks(unit)? {
-        let block = block?;
-        let rows = block.tally.rows;
-        each(block)?;
-        watch.advance(rows, (rows as f64 * per_row) as u64);
-    }
-    Ok(())
 }
 
 fn bytes_per_row(source: &dyn Source, unit: usize) -> f64 {
@@ -121,11 +124,11 @@ impl<P> Output<P> {
 
 fn in_order<P: Send>(
     units: usize,
-    threads: usize,
+    crew: Crew,
     work: impl Fn(usize, &Output<P>) -> Result<()> + Sync,
     mut take: impl FnMut(usize, P) -> Result<()>,
 ) -> Result<()> {
-    let threads = threads.clamp(1, units.max(1));
+    let threads = crew.threads.clamp(1, units.max(1));
     let (jobs, queue) = bounded::<(usize, Sender<Result<P>>)>(window(threads));
     let work = &work;
     // Owns `jobs` and the receivers, so that an early return lets every worker go before the join.
@@ -146,7 +149,7 @@ fn in_order<P: Send>(
         let mut next = 0;
         for unit in 0..units {
             while next < units && pending.len() < window(threads) {
-                let (sender, receiver) = bounded(1);
+                let (sender, receiver) = bounded(crew.queue.max(1));
                 if jobs.send((next, sender)).is_err() {
                     return Err(Error::Internal("all workers have stopped".into()));
                 }
@@ -185,7 +188,7 @@ mod tests {
                 (0..unit % 4).for_each(|i| out.give(unit * 10 + i));
                 Ok(())
             };
-            in_order(23, threads, work, |unit, piece| {
+            in_order(23, Crew { threads, queue: 1 + threads % 3 }, work, |unit, piece| {
                 assert_eq!(unit, piece / 10);
                 seen.push(piece);
                 Ok(())
@@ -204,11 +207,11 @@ mod tests {
                 out.give(unit);
                 if unit >= 5 { Err(Error::Misuse(format!("unit {unit}"))) } else { Ok(()) }
             };
-            let error = in_order(100, threads, work, |_, _| Ok(())).unwrap_err();
+            let error = in_order(100, Crew { threads, queue: 1 }, work, |_, _| Ok(())).unwrap_err();
             assert_eq!(error.to_string(), "unit 5");
             let stopped = in_order(
                 100,
-                threads,
+                Crew { threads, queue: 1 },
                 |u, out: &Output<usize>| {
                     out.give(u);
                     Ok(())
@@ -223,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_panic_in_a_worker_is_an_error() {
-        let error = in_order(3, 2, |_, _: &Output<()>| panic!("boom"), |_, ()| Ok(())).unwrap_err();
+        let error = in_order(3, Crew { threads: 2, queue: 1 }, |_, _: &Output<()>| panic!("boom"), |_, ()| Ok(())).unwrap_err();
         assert!(error.to_string().contains("boom") && error.to_string().contains("bug"), "{error}");
     }
 }

@@ -42,7 +42,7 @@ impl Rows {
         let mut total = fresh();
         for pair in cuts.windows(2) {
             let mut part = fresh();
-            part.update(&self.block(pair[0]..pair[1], weighted, f_order));
+            part.update(self.block(pair[0]..pair[1], weighted, f_order));
             total.merge(part);
         }
         total.finish()
@@ -121,7 +121,7 @@ fn sample() -> Rows {
 fn identity_law<A: Accumulate<Output = CoMoment> + Clone>(fresh: impl Fn() -> A) {
     let rows = sample();
     let mut seen = fresh();
-    seen.update(&rows.block(0..50, false, true));
+    seen.update(rows.block(0..50, false, true));
     let alone = seen.clone().finish();
     let mut left = fresh();
     left.merge(seen.clone());
@@ -153,7 +153,7 @@ fn one_row_has_a_mean_and_no_spread() {
 fn a_constant_column_has_exactly_no_spread_in_a_block() {
     let x = Array2::from_elem((1000, 2), 0.1);
     let mut sums = Covariance::new(2);
-    sums.update(&Block::dense(x));
+    sums.update(Block::dense(x));
     let s = sums.finish().s;
     assert!(s.iter().all(|v| v.abs() < 1e-30), "{s}");
 }
@@ -164,7 +164,7 @@ fn f32_products_are_near_and_say_how_near() {
     let mut block = rows.block(0..50, false, false);
     block.values = Values::F32(rows.x.mapv(|v| v as f32));
     let mut sums = Covariance::new(4);
-    sums.update(&block);
+    sums.update(block);
     let found = sums.finish();
     let error = found.moments.mixed_error.unwrap();
     assert!(error < 1e-6, "{error}");

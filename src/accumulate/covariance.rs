@@ -95,23 +95,27 @@ fn checked_error(y: &Array2<f64>, product: &Array2<f32>) -> f64 {
 impl Accumulate for Covariance {
     type Output = CoMoment;
 
-    fn update(&mut self, block: &Block) {
+    fn update(&mut self, mut block: Block) {
         debug_assert!(block.missing.is_empty(), "missing cells need ImputedCovariance");
         let rows = block.rows() as u64;
-        let weight = block.weights.as_ref().map_or(rows as f64, |w| w.sum());
+        let weights = block.weights.take();
+        let weight = weights.as_ref().map_or(rows as f64, |w| w.sum());
         if weight == 0.0 {
             self.rows += rows;
             return;
         }
-        let mean = block.sums() / weight;
-        let mut y = block.shifted(Some(&mean), None);
-        let rest = dense::column_sums(&y, block.weights.as_ref()) / weight;
-        if let Some(weights) = &block.weights {
+        let mixed = matches!(block.values, Values::F32(_));
+        let mut y = block.into_f64();
+        let mean = dense::column_sums(&y, weights.as_ref()) / weight;
+        dense::shift(&mut y, Some(&mean), None);
+        let rest = dense::column_sums(&y, weights.as_ref()) / weight;
+        if let Some(weights) = &weights {
             dense::scale_rows(&mut y, &weights.mapv(f64::sqrt));
         }
-        match &block.values {
-            Values::F64(_) => self.product_f64(&y),
-            Values::F32(_) => self.product_f32(&y),
+        if mixed {
+            self.product_f32(&y)
+        } else {
+            self.product_f64(&y)
         }
         add_outer(&mut self.s, -weight, &rest);
         self.shift(rows, weight, Center::new(mean, rest));

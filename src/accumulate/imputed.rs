@@ -17,7 +17,7 @@
 
 use super::{Accumulate, Center, CoMoment, Moments};
 use crate::blas;
-use crate::source::{Block, Values, dense};
+use crate::source::{Block, dense};
 use ndarray::{Array1, Array2, Axis, Zip};
 
 /// S, P and C around the mean of the present cells so far.
@@ -38,15 +38,13 @@ impl ImputedCovariance {
         ImputedCovariance { rows: 0, weight: 0.0, mean: Center::zeros(d), s: zeros(), p: zeros(), c: zeros() }
     }
 
-    fn of(block: &Block) -> ImputedCovariance {
-        let mut y = match &block.values {
-            Values::F64(x) => x.clone(),
-            Values::F32(x) => x.mapv(f64::from),
-        };
+    fn of(mut block: Block) -> ImputedCovariance {
+        let missing = std::mem::take(&mut block.missing);
+        let weights = block.weights.take().unwrap_or_else(|| Array1::ones(block.rows()));
+        let mut y = block.into_f64();
         let (n, d) = y.dim();
-        let weights = block.weights.clone().unwrap_or_else(|| Array1::ones(n));
         let mut present = Array2::<f64>::ones((n, d));
-        for cell in &block.missing {
+        for cell in &missing {
             present[[cell.row as usize, cell.feature as usize]] = 0.0;
         }
         let totals = present.t().dot(&weights);
@@ -64,7 +62,7 @@ impl ImputedCovariance {
         let mut s = Array2::zeros((d, d));
         blas::syrk(y.view(), 0.0, s.view_mut());
         blas::mirror(&mut s);
-        let (p, c) = if block.missing.is_empty() {
+        let (p, c) = if missing.is_empty() {
             (Array2::zeros((d, d)), Array2::from_elem((d, d), weights.sum()))
         } else {
             (y.t().dot(&present), present.t().dot(&present))
@@ -89,7 +87,7 @@ impl ImputedCovariance {
 impl Accumulate for ImputedCovariance {
     type Output = CoMoment;
 
-    fn update(&mut self, block: &Block) {
+    fn update(&mut self, block: Block) {
         if block.rows() > 0 {
             self.merge(ImputedCovariance::of(block));
         }

@@ -32,8 +32,8 @@ pub trait Accumulate: Send + Sized {
     /// What the sums become.
     type Output;
 
-    /// Adds the rows of a block.
-    fn update(&mut self, block: &Block);
+    /// Adds the rows of a block, whose memory it may work in.
+    fn update(&mut self, block: Block);
 
     /// Adds what another one has seen after this one.
     fn merge(&mut self, later: Self);

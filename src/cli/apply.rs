@@ -7,15 +7,15 @@ use super::args::{Dtype, Layout, OutputSpec, ReconstructArgs, TransformArgs};
 use crate::budget::{Budget, Ledger, Phase};
 use crate::error::{Error, Place, Result};
 use crate::model::Model;
-use crate::pass::{self, window};
+use crate::pass::{self, Crew, window};
 use crate::project::Projector;
 use crate::report::text::{count, thousands};
 use crate::report::{self, Talk};
-use crate::sink::parquet::{group_bytes, is_one_file};
+use crate::sink::parquet::{group_bytes, group_rows, is_one_file};
 use crate::sink::{Encoder, ParquetSink, Sink};
 use crate::source::parquet::decode_bytes;
 use crate::source::{
-    Block, Dataset, FeatureColumn, Features, Nulls, ParquetSource, Source, Tally, Values, Want, block_rows, inputs,
+    Block, Dataset, FeatureColumn, Features, Nulls, ParquetSource, Source, Tally, UNIT_ROWS, Want, block_rows, inputs,
 };
 use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -104,7 +104,7 @@ struct Job<'a> {
     dataset: Dataset,
     source: ParquetSource,
     encoder: Encoder,
-    threads: usize,
+    crew: Crew,
 }
 
 impl<'a> Job<'a> {
@@ -134,9 +134,9 @@ impl<'a> Job<'a> {
         let width = computed.iter().map(|f| width(f.data_type())).sum();
         let schema: SchemaRef = Arc::new(Schema::new(kept.into_iter().chain(computed).collect::<Vec<_>>()));
         let encoder = Encoder::new(schema, &plain, width, output.compression)?;
-        let threads = fitting_threads(&dataset, &want, output, width)?;
+        let crew = fitting_crew(&dataset, &want, output, width)?;
         let source = ParquetSource::new(&dataset, want);
-        Ok(Job { model, projector, output, compute, dataset, source, encoder, threads })
+        Ok(Job { model, projector, output, compute, dataset, source, encoder, crew })
     }
 
     fn run(&self, what: &'static str, talk: Talk) -> Result<()> {
@@ -150,7 +150,7 @@ impl<'a> Job<'a> {
             crate::blas::set_threads(1);
             pass::map(
                 &self.source,
-                self.threads,
+                self.crew,
                 &progress,
                 |_, blocks, out| self.unit(blocks, out),
                 |unit, piece| match piece {
@@ -171,9 +171,9 @@ impl<'a> Job<'a> {
         let mut group = self.encoder.start()?;
         let mut tally = Tally::default();
         for block in blocks {
-            let block = block?;
-            group.write(&self.batch(&block)?)?;
-            tally.add(block.tally);
+            let mut block = block?;
+            tally.add(std::mem::take(&mut block.tally));
+            group.write(&self.batch(block)?)?;
             if group.is_full() {
                 if let Some(full) = group.finish()? {
                     out.give(Piece::Group(full));
@@ -188,8 +188,8 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    fn batch(&self, block: &Block) -> Result<RecordBatch> {
-        let mut columns: Vec<ArrayRef> = block.kept.iter().flat_map(|b| b.columns().to_vec()).collect();
+    fn batch(&self, mut block: Block) -> Result<RecordBatch> {
+        let mut columns: Vec<ArrayRef> = block.kept.take().map_or_else(Vec::new, |b| b.columns().to_vec());
         match self.compute {
             Compute::Scores { layout, diagnostics } => {
                 let centred = self.projector.centred(block);
@@ -205,10 +205,8 @@ impl<'a> Job<'a> {
                 columns.extend(self.row_arrays(&self.projector.reconstruct(&scores))?);
             }
             Compute::RowsFromScores => {
-                let Values::F64(scores) = &block.values else {
-                    return Err(Error::Internal("scores are read as f64".into()));
-                };
-                columns.extend(self.row_arrays(&self.projector.reconstruct(&scores.t().to_owned()))?);
+                let scores = block.into_f64().reversed_axes();
+                columns.extend(self.row_arrays(&self.projector.reconstruct(&scores))?);
             }
         }
         RecordBatch::try_new(self.encoder.schema().clone(), columns).map_err(|e| Error::Internal(format!("output batch: {e}")))
@@ -371,24 +369,34 @@ fn kept_fields(dataset: &Dataset, output: &OutputSpec) -> Result<Vec<Arc<Field>>
     output.keep.iter().map(field).collect()
 }
 
-/// As many workers as the budget holds; at least one, or a refusal.
-fn fitting_threads(dataset: &Dataset, want: &Want, output: &OutputSpec, width: usize) -> Result<usize> {
+/// As many workers as the budget holds, then as long a queue: at least one worker, or a refusal.
+///
+/// A queue that holds all row groups of a unit lets a worker go on to its next unit; a shorter one
+/// makes it wait until the units before its own are written.
+fn fitting_crew(dataset: &Dataset, want: &Want, output: &OutputSpec, width: usize) -> Result<Crew> {
     let budget = Budget::new(output.resources.memory);
     let pages = decode_bytes(dataset, want)?;
     let d = want.features.len();
-    let block = 8 * (block_rows(d) * d) as u64;
-    let ledger = |t: usize| {
+    let (block, computed) = (8 * (block_rows(d) * d) as u64, 8 * (block_rows(d) * width) as u64);
+    let ledger = |crew: Crew| {
+        let t = crew.threads as u64;
+        let waiting = (window(crew.threads) * crew.queue) as u64;
         let phase = Phase::new("streaming")
-            .hold("pages", pages.saturating_mul(t as u64))
-            .hold("batches and blocks", t as u64 * (3 * block + 24 * (block_rows(d) * width) as u64))
-            .hold("row groups being written", (t + window(t)) as u64 * group_bytes(width));
+            .hold("pages", pages.saturating_mul(t))
+            .hold("batches and blocks", t * (3 * block + 3 * computed))
+            .hold("row groups being written", (t + waiting).saturating_mul(group_bytes(width)));
         Ledger { phases: vec![phase] }
     };
-    let wanted = output.resources.threads();
-    let threads = (1..=wanted).rev().find(|t| ledger(*t).peak_bytes() <= budget.bytes.0).unwrap_or(1);
-    let least = ledger(threads);
-    least.check(&budget, || format!("allow --memory {}MB", least.peak_bytes().div_ceil(1_000_000)))?;
-    Ok(threads)
+    let fits = |crew: &Crew| ledger(*crew).peak_bytes() <= budget.bytes.0;
+    let largest = dataset.files.iter().flat_map(|f| &f.row_groups).map(|g| g.rows).max().unwrap_or(0).max(UNIT_ROWS);
+    // Its row groups and its tally.
+    let whole = largest.div_ceil(group_rows(width) as u64) as usize + 1;
+    let least = Crew { threads: 1, queue: 1 };
+    let crew = (1..=output.resources.threads()).rev().map(|threads| Crew { threads, queue: 2 }).find(fits).unwrap_or(least);
+    let crew = (crew.queue..=whole.max(crew.queue)).rev().map(|queue| Crew { queue, ..crew }).find(fits).unwrap_or(crew);
+    let ledger = ledger(crew);
+    ledger.check(&budget, || format!("allow --memory {}MB", ledger.peak_bytes().div_ceil(1_000_000)))?;
+    Ok(crew)
 }
 
 fn refuse_overwriting_inputs(dataset: &Dataset, out: &Path) -> Result<()> {

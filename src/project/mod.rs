@@ -13,7 +13,7 @@
 //! Held: one centred copy of the block, k scores per row, and a reconstruction where asked.
 
 use crate::model::Model;
-use crate::source::Block;
+use crate::source::{Block, dense};
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 
 /// Applies the first k components of a model to blocks.
@@ -51,14 +51,14 @@ impl<'a> Projector<'a> {
     }
 
     /// D⁻¹(x − μ); missing cells are at the mean.
-    pub fn centred(&self, block: &Block) -> Array2<f64> {
-        let mean = self.model.header.center.then_some(&self.model.mean);
-        let mut y = block.shifted(mean, self.factor.as_ref());
-        for cell in &block.missing {
-            let j = cell.feature as usize;
-            let filled = if mean.is_some() { 0.0 } else { self.model.mean[j] };
-            y[[cell.row as usize, j]] = filled * self.factor.as_ref().map_or(1.0, |f| f[j]);
+    pub fn centred(&self, mut block: Block) -> Array2<f64> {
+        let missing = std::mem::take(&mut block.missing);
+        let mut y = block.into_f64();
+        for cell in &missing {
+            y[[cell.row as usize, cell.feature as usize]] = self.model.mean[cell.feature as usize];
         }
+        let mean = self.model.header.center.then_some(&self.model.mean);
+        dense::shift(&mut y, mean, self.factor.as_ref());
         y
     }
 

@@ -23,6 +23,9 @@ use std::path::{Path, PathBuf};
 /// Numbers in an output row group: 16 MB of f64.
 const GROUP_CELLS: usize = 2 << 20;
 
+/// Bytes between two syncs of a file being written.
+const SYNC_BYTES: usize = 32 << 20;
+
 /// `--compression` of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Compression {
@@ -170,6 +173,8 @@ pub struct ParquetSink {
     schema: SchemaRef,
     properties: WriterProperties,
     writer: Option<SerializedFileWriter<BufWriter<File>>>,
+    /// A second handle of the open file, to sync it by, and bytes written since it last was.
+    syncing: Option<(File, usize)>,
     /// Output files that have been started.
     started: usize,
     /// Output files there will be.
@@ -188,6 +193,7 @@ impl ParquetSink {
             schema: encoder.schema.clone(),
             properties: encoder.properties.clone(),
             writer: None,
+            syncing: None,
             started: 0,
             files,
         })
@@ -218,12 +224,24 @@ impl ParquetSink {
                     staged.create_file(self.started)?
                 }
             };
+            self.syncing = file.try_clone().ok().map(|f| (f, 0));
             let writer = ArrowWriter::try_new(BufWriter::new(file), self.schema.clone(), Some(self.properties.clone()));
             let (writer, _) = writer.and_then(ArrowWriter::into_serialized_writer).map_err(self.failed())?;
             self.writer = Some(writer);
             self.started += 1;
         }
         Ok(())
+    }
+
+    /// Syncs while the workers are busy, so that little is left for the end.
+    fn sync_after(&mut self, written: usize) -> Result<()> {
+        let Some((file, unsynced)) = &mut self.syncing else { return Ok(()) };
+        *unsynced += written;
+        if *unsynced < SYNC_BYTES {
+            return Ok(());
+        }
+        *unsynced = 0;
+        file.sync_data().map_err(Error::io("write", &self.path))
     }
 
     fn close(&mut self) -> Result<()> {
@@ -250,8 +268,8 @@ impl Sink for ParquetSink {
         for chunk in group.chunks {
             chunk.append_to_row_group(&mut open).map_err(&failed)?;
         }
-        open.close().map_err(&failed)?;
-        Ok(())
+        let written = open.close().map_err(&failed)?.compressed_size().max(0) as usize;
+        self.sync_after(written)
     }
 
     fn finish(mut self) -> Result<()> {

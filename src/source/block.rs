@@ -8,7 +8,6 @@
 //! copy); everything downstream takes both.
 
 use super::columns::{FeatureColumn, Features};
-use super::dense;
 use crate::error::{Error, Place, Result};
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch};
 use arrow::buffer::NullBuffer;
@@ -112,19 +111,11 @@ impl Block {
         Block { values: Values::F64(values), weights: None, missing: Vec::new(), kept: None, tally }
     }
 
-    /// Σ w x per feature.
-    pub fn sums(&self) -> Array1<f64> {
-        match &self.values {
-            Values::F64(x) => dense::column_sums(x, self.weights.as_ref()),
-            Values::F32(x) => dense::column_sums(x, self.weights.as_ref()),
-        }
-    }
-
-    /// (x − shift) · factor, as f64 in the block's own order.
-    pub fn shifted(&self, shift: Option<&Array1<f64>>, factor: Option<&Array1<f64>>) -> Array2<f64> {
-        match &self.values {
-            Values::F64(x) => dense::shifted(x, shift, factor),
-            Values::F32(x) => dense::shifted(x, shift, factor),
+    /// Its numbers as f64, in the block's own order.
+    pub fn into_f64(self) -> Array2<f64> {
+        match self.values {
+            Values::F64(x) => x,
+            Values::F32(x) => x.mapv(f64::from),
         }
     }
 
@@ -168,7 +159,7 @@ impl Densify<'_> {
         let (rows, d) = (batch.num_rows(), self.features.len());
         let vectors: usize = self.features.columns.iter().filter(|c| c.width.is_some()).map(FeatureColumn::len).sum();
         let order = if 2 * vectors > d { Order::C } else { Order::F };
-        let mut grid = Grid { data: vec![T::zero(); rows * d], rows, d, order, missing: Vec::new() };
+        let mut grid = Grid { data: Vec::with_capacity(rows * d), rows, d, order, missing: Vec::new() };
         let mut tally = Tally { rows: rows as u64, ..Tally::default() };
         let mut first = 0;
         for (column, &position) in self.features.columns.iter().zip(&self.positions) {
@@ -443,6 +434,12 @@ impl<T: Target> Grid<T> {
         }
     }
 
+    /// Zeros for what is filled cell by cell: up to this feature in F order, everything in C order.
+    fn make_room(&mut self, features: usize) {
+        let features = if self.order == Order::C { self.d } else { features };
+        self.data.resize(self.rows * features, T::zero());
+    }
+
     fn miss(&mut self, row: usize, feature: usize) {
         let index = self.index(row, feature);
         self.data[index] = T::zero();
@@ -459,13 +456,10 @@ impl<T: Target> Grid<T> {
 
     fn put_scalar<S: Number>(&mut self, values: &[S], nulls: Option<&NullBuffer>, feature: usize) {
         match self.order {
-            Order::F => {
-                let target = &mut self.data[feature * self.rows..(feature + 1) * self.rows];
-                for (slot, value) in target.iter_mut().zip(values) {
-                    *slot = T::of(*value);
-                }
-            }
+            // Columns come in order, so the next one goes to the end: nothing is zeroed first.
+            Order::F => self.data.extend(values.iter().map(|v| T::of(*v))),
             Order::C => {
+                self.make_room(feature + 1);
                 for (row, value) in values.iter().enumerate() {
                     self.data[row * self.d + feature] = T::of(*value);
                 }
@@ -487,6 +481,14 @@ impl<T: Target> Grid<T> {
         column: &FeatureColumn,
         first: usize,
     ) {
+        let alone = self.order == Order::C && column.elements.is_none() && width == self.d;
+        if alone && nulls.is_none() && starts.iter().all(Option::is_some) {
+            for start in starts.iter().flatten() {
+                self.data.extend(values[*start..start + width].iter().map(|v| T::of(*v)));
+            }
+            return;
+        }
+        self.make_room(first + column.len());
         for (row, start) in starts.iter().enumerate() {
             let Some(start) = *start else {
                 (0..column.len()).for_each(|i| self.miss(row, first + i));

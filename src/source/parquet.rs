@@ -19,6 +19,7 @@ use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{BufReader, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -326,10 +327,35 @@ impl ChunkReader for Pread {
         if start.saturating_add(length as u64) > self.len {
             return Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond the end of the file")));
         }
-        let mut buffer = vec![0; length];
-        self.file.read_exact_at(&mut buffer, start)?;
+        let mut buffer = Vec::with_capacity(length);
+        read_into_spare(&self.file, start, &mut buffer, length)?;
+        if buffer.len() < length {
+            return Err(ParquetError::EOF(format!("only {} of {length} bytes at {start} could be read", buffer.len())));
+        }
         Ok(buffer.into())
     }
+}
+
+/// Appends up to `length` bytes of the file without zeroing the buffer first, which std can only do at a file's cursor.
+fn read_into_spare(file: &File, start: u64, buffer: &mut Vec<u8>, length: usize) -> std::io::Result<()> {
+    while buffer.len() < length {
+        let position = start + buffer.len() as u64;
+        let wanted = length - buffer.len();
+        let spare = &mut buffer.spare_capacity_mut()[..wanted];
+        // SAFETY: the kernel writes at most `wanted` bytes into the spare capacity, and as many as it says are set.
+        let read = unsafe { libc::pread(file.as_raw_fd(), spare.as_mut_ptr().cast(), wanted, position as libc::off_t) };
+        match read {
+            0 => break,
+            n if n > 0 => unsafe { buffer.set_len(buffer.len() + n as usize) },
+            _ => {
+                let error = std::io::Error::last_os_error();
+                if error.kind() != std::io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 struct PreadAt {
