@@ -39,7 +39,8 @@ GROUPS = [
     ]),
     ("fit + transform, 4M × 64 f64, k = 10", [
         ("eigenstream", [fit(tall, "--columns", "x*", "-k", "10"), [es, "transform", model, tall, "-o", scores, "--quiet"]], None, None),
-        ("numpy, covariance and scores", [peer("numpy_cov", tall, f"{work}/peer.parquet")], 0.30, None),
+        ("eigenstream --compression zstd", [fit(tall, "--columns", "x*", "-k", "10"), [es, "transform", model, tall, "--compression", "zstd", "-o", scores, "--quiet"]], None, None),
+        ("numpy, covariance and scores (zstd)", [peer("numpy_cov", tall, f"{work}/peer.parquet")], 0.30, None),
     ]),
     ("fit, 300k × 768 f32 vectors, k = 64", [
         ("eigenstream", [fit(embed, "--columns", "embedding", "-k", "64")], None, None),

@@ -8,6 +8,7 @@ mod golden;
 mod laws;
 mod memory;
 mod oracle;
+mod readme;
 mod theory;
 mod workdir;
 mod writers;

@@ -11,7 +11,7 @@ use ::parquet::arrow::ArrowWriter;
 use ::parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use ::parquet::basic::{Compression as Codec, ZstdLevel};
 use ::parquet::errors::ParquetError;
-use ::parquet::file::properties::WriterProperties;
+use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::ColumnPath;
 use arrow::array::RecordBatch;
@@ -29,8 +29,10 @@ const SYNC_BYTES: usize = 32 << 20;
 /// `--compression` of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Compression {
-    /// Zstandard, level 1.
+    /// Kept columns by Zstandard; computed numbers as they are, since their digits do not compress.
     #[default]
+    Auto,
+    /// Zstandard, level 1.
     Zstd,
     /// Snappy.
     Snappy,
@@ -42,14 +44,17 @@ pub enum Compression {
     None,
 }
 
-impl From<Compression> for Codec {
-    fn from(compression: Compression) -> Codec {
-        match compression {
-            Compression::Zstd => Codec::ZSTD(ZstdLevel::default()),
-            Compression::Snappy => Codec::SNAPPY,
-            Compression::Lz4 => Codec::LZ4_RAW,
-            Compression::Gzip => Codec::GZIP(Default::default()),
-            Compression::None => Codec::UNCOMPRESSED,
+impl Compression {
+    /// The codec of kept columns, and of computed ones.
+    fn codecs(self) -> (Codec, Codec) {
+        let zstd = Codec::ZSTD(ZstdLevel::default());
+        match self {
+            Compression::Auto => (zstd, Codec::UNCOMPRESSED),
+            Compression::Zstd => (zstd, zstd),
+            Compression::Snappy => (Codec::SNAPPY, Codec::SNAPPY),
+            Compression::Lz4 => (Codec::LZ4_RAW, Codec::LZ4_RAW),
+            Compression::Gzip => (Codec::GZIP(Default::default()), Codec::GZIP(Default::default())),
+            Compression::None => (Codec::UNCOMPRESSED, Codec::UNCOMPRESSED),
         }
     }
 }
@@ -64,20 +69,22 @@ pub fn group_bytes(width: usize) -> u64 {
     8 * (group_rows(width) * width) as u64
 }
 
-fn properties(schema: &SchemaRef, plain: &[String], compression: Compression) -> WriterProperties {
+/// `computed` columns hold digits that hardly repeat: a dictionary would only cost time.
+fn properties(schema: &SchemaRef, computed: &[String], compression: Compression) -> WriterProperties {
+    let (kept_codec, computed_codec) = compression.codecs();
     let mut builder = WriterProperties::builder()
-        .set_compression(compression.into())
+        .set_compression(kept_codec)
         .set_created_by(format!("eigenstream version {}", env!("CARGO_PKG_VERSION")));
-    // Computed numbers hardly repeat: a dictionary would only cost time.
-    for name in plain {
+    for name in computed {
         let field = schema.field_with_name(name);
-        let path = match field.map(|f| f.data_type()) {
-            Ok(DataType::FixedSizeList(item, _)) => {
-                vec![name.clone(), "list".into(), item.name().clone()]
-            }
+        let path = ColumnPath::new(match field.map(|f| f.data_type()) {
+            Ok(DataType::FixedSizeList(item, _)) => vec![name.clone(), "list".into(), item.name().clone()],
             _ => vec![name.clone()],
-        };
-        builder = builder.set_column_dictionary_enabled(ColumnPath::new(path), false);
+        });
+        builder = builder
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_statistics_enabled(path.clone(), EnabledStatistics::Chunk)
+            .set_column_compression(path, computed_codec);
     }
     builder.build()
 }
@@ -95,9 +102,9 @@ fn unencodable(e: ParquetError) -> Error {
 }
 
 impl Encoder {
-    /// `plain` names the computed columns; `width` is how many numbers they hold per row.
-    pub fn new(schema: SchemaRef, plain: &[String], width: usize, compression: Compression) -> Result<Encoder> {
-        let properties = properties(&schema, plain, compression);
+    /// `computed` names the computed columns; `width` is how many numbers they hold per row.
+    pub fn new(schema: SchemaRef, computed: &[String], width: usize, compression: Compression) -> Result<Encoder> {
+        let properties = properties(&schema, computed, compression);
         let writer = ArrowWriter::try_new(std::io::sink(), schema.clone(), Some(properties.clone())).map_err(unencodable)?;
         let (_, factory) = writer.into_serialized_writer().map_err(unencodable)?;
         Ok(Encoder { factory, schema, properties, group_rows: group_rows(width) })
