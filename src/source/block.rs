@@ -12,7 +12,7 @@ use crate::error::{Error, Place, Result};
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::*;
-use ndarray::{Array1, Array2, ShapeBuilder};
+use ndarray::{Array1, Array2, Axis, ShapeBuilder};
 use num_traits::{AsPrimitive, Float};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -111,6 +111,25 @@ impl Block {
         Block { values: Values::F64(values), weights: None, missing: Vec::new(), kept: None, tally }
     }
 
+    /// The rows that have no missing cell, in C order.
+    fn without_missing(mut self) -> Result<Block> {
+        let mut whole = vec![true; self.rows()];
+        for cell in self.missing.drain(..) {
+            whole[cell.row as usize] = false;
+        }
+        let rows: Vec<usize> = (0..whole.len()).filter(|r| whole[*r]).collect();
+        self.tally.dropped += (whole.len() - rows.len()) as u64;
+        self.values = match self.values {
+            Values::F64(x) => Values::F64(x.select(Axis(0), &rows)),
+            Values::F32(x) => Values::F32(x.select(Axis(0), &rows)),
+        };
+        self.weights = self.weights.map(|w| w.select(Axis(0), &rows));
+        let mask = arrow::array::BooleanArray::from(whole);
+        let kept = self.kept.map(|batch| arrow::compute::filter_record_batch(&batch, &mask)).transpose();
+        self.kept = kept.map_err(|e| Error::Internal(format!("filter: {e}")))?;
+        Ok(self)
+    }
+
     /// Its numbers as f64, in the block's own order.
     pub fn into_f64(self) -> Array2<f64> {
         match self.values {
@@ -132,8 +151,8 @@ impl Block {
 pub struct Densify<'a> {
     /// The features.
     pub features: &'a Features,
-    /// For each feature column, its position in the batch.
-    pub positions: Vec<usize>,
+    /// For each feature column, where its values come from.
+    pub origins: Vec<Origin>,
     /// Position of the weight column.
     pub weight: Option<(usize, &'a str)>,
     /// Positions of the columns passed through.
@@ -146,25 +165,58 @@ pub struct Densify<'a> {
     pub path: &'a Path,
 }
 
+/// Where a column's values come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The column at this position of the record batch.
+    Batch(usize),
+    /// The column at this position among those decoded straight into the block.
+    Direct(usize),
+}
+
+/// The rows of one block on their way: a record batch for most columns, and a decoder that appends the
+/// next values of a direct column and tells which rows have none.
+pub struct Incoming<'a> {
+    /// Rows of the block.
+    pub rows: usize,
+    /// The first of them, counted within the file.
+    pub first_row: u64,
+    /// All columns that are not direct; without columns where there are none.
+    pub batch: &'a RecordBatch,
+    /// Decodes direct columns.
+    pub direct: &'a mut DirectDecoder<'a>,
+}
+
+/// Appends the values of the direct column at a position, and tells which rows have none.
+pub type DirectDecoder<'a> = dyn FnMut(usize, &mut Vec<f64>, &mut dyn FnMut(usize)) -> Result<()> + 'a;
+
 impl Densify<'_> {
-    /// One batch, whose first row is `first_row` of the file.
-    pub fn block(&self, batch: &RecordBatch, first_row: u64) -> Result<Block> {
+    /// The next block.
+    pub fn block(&self, incoming: Incoming<'_>) -> Result<Block> {
         match self.precision {
-            Precision::Exact => self.fill(batch, first_row, Values::F64),
-            Precision::Mixed => self.fill(batch, first_row, Values::F32),
+            Precision::Exact => self.fill(incoming, Values::F64),
+            Precision::Mixed => self.fill(incoming, Values::F32),
         }
     }
 
-    fn fill<T: Target>(&self, batch: &RecordBatch, first_row: u64, wrap: fn(Array2<T>) -> Values) -> Result<Block> {
-        let (rows, d) = (batch.num_rows(), self.features.len());
-        let vectors: usize = self.features.columns.iter().filter(|c| c.width.is_some()).map(FeatureColumn::len).sum();
-        let order = if 2 * vectors > d { Order::C } else { Order::F };
+    /// True when features lie in F order: unless most come from vector columns.
+    pub fn by_column(features: &Features) -> bool {
+        let vectors: usize = features.columns.iter().filter(|c| c.width.is_some()).map(FeatureColumn::len).sum();
+        2 * vectors <= features.len()
+    }
+
+    fn fill<T: Target>(&self, incoming: Incoming<'_>, wrap: fn(Array2<T>) -> Values) -> Result<Block> {
+        let Incoming { rows, first_row, batch, direct } = incoming;
+        let d = self.features.len();
+        let order = if Self::by_column(self.features) { Order::F } else { Order::C };
         let mut grid = Grid { data: Vec::with_capacity(rows * d), rows, d, order, missing: Vec::new() };
         let mut tally = Tally { rows: rows as u64, ..Tally::default() };
         let mut first = 0;
-        for (column, &position) in self.features.columns.iter().zip(&self.positions) {
-            let array = batch.column(position);
-            self.column(column, array, first, first_row, &mut grid, &mut tally)?;
+        for (column, origin) in self.features.columns.iter().zip(&self.origins) {
+            match origin {
+                Origin::Batch(at) => self.column(column, batch.column(*at), first, first_row, &mut grid, &mut tally)?,
+                Origin::Direct(at) => grid.put_direct(first, |out, miss| direct(*at, out, miss))?,
+            }
             first += column.len();
         }
         grid.find_nan(|row, feature| {
@@ -181,41 +233,19 @@ impl Densify<'_> {
         }
         let values = Array2::from_shape_vec((rows, d).set_f(order == Order::F), data)
             .map_err(|e| Error::Internal(format!("block shape: {e}")))?;
-        self.apply_policy(values, weights, missing, kept, tally, first_row, wrap)
+        self.apply_policy(Block { values: wrap(values), weights, missing, kept, tally }, first_row)
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn apply_policy<T: Clone>(
-        &self,
-        values: Array2<T>,
-        weights: Option<Array1<f64>>,
-        missing: Vec<MissingCell>,
-        kept: Option<RecordBatch>,
-        mut tally: Tally,
-        first_row: u64,
-        wrap: fn(Array2<T>) -> Values,
-    ) -> Result<Block> {
-        if missing.is_empty() || self.nulls == Nulls::Mean {
-            return Ok(Block { values: wrap(values), weights, missing, kept, tally });
+    fn apply_policy(&self, block: Block, first_row: u64) -> Result<Block> {
+        let Some(cell) = block.missing.first() else { return Ok(block) };
+        match self.nulls {
+            Nulls::Mean => Ok(block),
+            Nulls::Drop => block.without_missing(),
+            Nulls::Error => {
+                let place = self.place(first_row + u64::from(cell.row), cell.feature as usize);
+                Err(Error::data(place, "is null or NaN; choose --nulls drop or --nulls mean, or --exclude the column"))
+            }
         }
-        if self.nulls == Nulls::Error {
-            let cell = missing[0];
-            let place = self.place(first_row + u64::from(cell.row), cell.feature as usize);
-            return Err(Error::data(place, "is null or NaN; choose --nulls drop or --nulls mean, or --exclude the column"));
-        }
-        let mut whole = vec![true; values.nrows()];
-        for cell in &missing {
-            whole[cell.row as usize] = false;
-        }
-        let rows: Vec<usize> = (0..whole.len()).filter(|r| whole[*r]).collect();
-        tally.dropped += (whole.len() - rows.len()) as u64;
-        // `select` returns C order; every consumer takes either.
-        let values = values.select(ndarray::Axis(0), &rows);
-        let weights = weights.map(|w| w.select(ndarray::Axis(0), &rows));
-        let mask = arrow::array::BooleanArray::from(whole);
-        let kept = kept.map(|batch| arrow::compute::filter_record_batch(&batch, &mask)).transpose();
-        let kept = kept.map_err(|e| Error::Internal(format!("filter: {e}")))?;
-        Ok(Block { values: wrap(values), weights, missing: Vec::new(), kept, tally })
     }
 
     fn place(&self, row: u64, feature: usize) -> Place {
@@ -391,17 +421,28 @@ impl<S: AsPrimitive<f64> + AsPrimitive<f32>> Number for S {}
 /// A number as it is in a block.
 trait Target: Float + Default + 'static {
     fn of<S: Number>(value: S) -> Self;
+
+    /// The same vector, if it holds doubles.
+    fn doubles(data: &mut Vec<Self>) -> Option<&mut Vec<f64>>;
 }
 
 impl Target for f64 {
     fn of<S: Number>(value: S) -> f64 {
         value.as_()
     }
+
+    fn doubles(data: &mut Vec<f64>) -> Option<&mut Vec<f64>> {
+        Some(data)
+    }
 }
 
 impl Target for f32 {
     fn of<S: Number>(value: S) -> f32 {
         value.as_()
+    }
+
+    fn doubles(_: &mut Vec<f32>) -> Option<&mut Vec<f64>> {
+        None
     }
 }
 
@@ -451,6 +492,20 @@ impl<T: Target> Grid<T> {
         match cells {
             Cells::Scalar => self.put_scalar(values, nulls, first),
             Cells::Vector { starts, width } => self.put_vector(values, nulls, starts, *width, column, first),
+        }
+    }
+
+    /// A whole column at the end of an F-order grid of doubles.
+    fn put_direct(
+        &mut self,
+        feature: usize,
+        decode: impl FnOnce(&mut Vec<f64>, &mut dyn FnMut(usize)) -> Result<()>,
+    ) -> Result<()> {
+        let missing = &mut self.missing;
+        let mut miss = |row: usize| missing.push(MissingCell { row: row as u32, feature: feature as u32 });
+        match T::doubles(&mut self.data) {
+            Some(data) if self.order == Order::F => decode(data, &mut miss),
+            _ => Err(Error::Internal("only blocks of doubles in F order are decoded directly".into())),
         }
     }
 

@@ -215,7 +215,8 @@ fn reconcile(known: &mut Kind, here: &Kind) -> bool {
     }
 }
 
-/// A parsed footer.
+/// A parsed footer; cheap to clone.
+#[derive(Clone)]
 pub struct Footer {
     /// What arrow needs to build readers.
     pub arrow: ArrowReaderMetadata,
@@ -265,7 +266,7 @@ impl Footer {
     }
 
     /// For each root column, the index of its first leaf.
-    fn first_leaves(&self) -> Vec<usize> {
+    pub(crate) fn first_leaves(&self) -> Vec<usize> {
         let schema = self.arrow.parquet_schema();
         let mut first = vec![0; schema.root_schema().get_fields().len()];
         for leaf in (0..schema.num_columns()).rev() {

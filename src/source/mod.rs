@@ -11,6 +11,7 @@
 pub mod block;
 pub mod columns;
 pub mod dense;
+mod direct;
 pub mod footer;
 pub mod inputs;
 pub mod pages;

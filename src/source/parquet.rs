@@ -4,13 +4,14 @@
 //! open unit: one page per column (compressed and not), one batch of arrow arrays, one block. Only
 //! wanted columns are decoded.
 
-use super::block::{Block, Densify, Nulls, Precision};
+use super::block::{Block, Densify, Incoming, Nulls, Origin, Precision};
 use super::columns::Features;
+use super::direct::{self, DirectColumn};
 use super::footer::{Dataset, FileInfo, Footer, guarded};
 use super::{Source, UNIT_ROWS, Unit, block_rows, pages};
 use crate::error::{Error, Place, Result};
 use ::parquet::arrow::ProjectionMask;
-use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use ::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, Length};
 use arrow::array::{Array, AsArray, RecordBatch};
@@ -54,7 +55,7 @@ pub struct ParquetSource {
     files: Vec<FileInfo>,
     want: Want,
     units: Vec<Unit>,
-    footers: Mutex<VecDeque<(usize, ArrowReaderMetadata)>>,
+    footers: Mutex<VecDeque<(usize, Footer)>>,
 }
 
 impl ParquetSource {
@@ -74,25 +75,32 @@ impl ParquetSource {
         &self.files
     }
 
-    fn open(&self, file: usize) -> Result<(Pread, ArrowReaderMetadata)> {
-        let path = &self.files[file].path;
-        let handle = File::open(path).map_err(Error::io("open", path))?;
-        let mut kept = self.footers.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some((_, metadata)) = kept.iter().find(|(f, _)| *f == file) {
-            let metadata = metadata.clone();
-            return Ok((Pread { file: Arc::new(handle), len: self.files[file].size }, metadata));
+    /// Opens a file; its footer is parsed once for some units.
+    fn open(&self, file: usize) -> Result<(Pread, Footer)> {
+        let info = &self.files[file];
+        let handle = File::open(&info.path).map_err(Error::io("open", &info.path))?;
+        let kept = self.footers().iter().find(|(f, _)| *f == file).map(|(_, footer)| footer.clone());
+        let footer = match kept {
+            Some(footer) => footer,
+            None => {
+                let footer = Footer::of(&handle, &info.path)?;
+                let mut kept = self.footers();
+                if kept.len() == FOOTERS_KEPT {
+                    kept.pop_front();
+                }
+                kept.push_back((file, footer.clone()));
+                footer
+            }
+        };
+        if footer.hash != info.footer_hash || footer.size != info.size {
+            let problem = "changed while it was being read; run again when nothing writes to it";
+            return Err(Error::data(Place::file(&info.path), problem));
         }
-        drop(kept);
-        let footer = Footer::of(&handle, path)?;
-        if footer.hash != self.files[file].footer_hash || footer.size != self.files[file].size {
-            return Err(Error::data(Place::file(path), "changed while it was being read; run again when nothing writes to it"));
-        }
-        kept = self.footers.lock().unwrap_or_else(|e| e.into_inner());
-        if kept.len() == FOOTERS_KEPT {
-            kept.pop_front();
-        }
-        kept.push_back((file, footer.arrow.clone()));
-        Ok((Pread { file: Arc::new(handle), len: footer.size }, footer.arrow))
+        Ok((Pread { file: Arc::new(handle), len: info.size }, footer))
+    }
+
+    fn footers(&self) -> std::sync::MutexGuard<'_, VecDeque<(usize, Footer)>> {
+        self.footers.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
@@ -108,26 +116,31 @@ impl Source for ParquetSource {
     fn blocks(&self, unit: usize) -> Result<Box<dyn Iterator<Item = Result<Block>> + '_>> {
         let unit = &self.units[unit];
         let info = &self.files[unit.file];
-        let (file, metadata) = self.open(unit.file)?;
-        let (mask, positions) = projection(&metadata, &self.want, &info.path)?;
-        let at = |name: &String| positions[name.as_str()];
+        let (file, footer) = self.open(unit.file)?;
+        let layout = Layout::new(&footer, &self.want, &info.path)?;
         let densify = Densify {
             features: &self.want.features,
-            positions: self.want.features.columns.iter().map(|c| at(&c.name)).collect(),
-            weight: self.want.weight.as_ref().map(|name| (at(name), name.as_str())),
-            kept: self.want.keep.as_ref().map(|names| names.iter().map(at).collect()),
+            origins: layout.origins,
+            weight: self.want.weight.as_deref().zip(layout.weight).map(|(name, at)| (at, name)),
+            kept: layout.kept,
             nulls: self.want.nulls,
             precision: self.want.precision,
             path: &info.path,
         };
-        let reader = guarded(&info.path, Some(unit.row_groups.start), UNREADABLE, || {
-            ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
-                .with_projection(mask)
-                .with_row_groups(unit.row_groups.clone().collect())
-                .with_batch_size(block_rows(self.n_features()))
-                .build()
-        })?;
-        Ok(Box::new(UnitBlocks { reader: Some(reader), densify, unit, info, done: 0 }))
+        let rows = block_rows(self.n_features());
+        let arrow = match layout.arrow {
+            None => None,
+            Some(mask) => Some(guarded(&info.path, Some(unit.row_groups.start), UNREADABLE, || {
+                ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), footer.arrow.clone())
+                    .with_projection(mask)
+                    .with_row_groups(unit.row_groups.clone().collect())
+                    .with_batch_size(rows)
+                    .build()
+            })?),
+        };
+        let direct = layout.direct.into_iter().map(|leaf| DirectColumn::new(leaf, unit.row_groups.clone())).collect();
+        let failed = false;
+        Ok(Box::new(UnitBlocks { file: Arc::new(file), footer, arrow, direct, densify, unit, info, rows, done: 0, failed }))
     }
 }
 
@@ -135,11 +148,18 @@ const UNREADABLE: &str = "cannot be decoded, the file is damaged or cut short";
 
 /// The blocks of one unit.
 struct UnitBlocks<'a> {
-    reader: Option<ParquetRecordBatchReader>,
+    file: Arc<Pread>,
+    footer: Footer,
+    /// Reads all columns that are not direct; `None` where all are.
+    arrow: Option<ParquetRecordBatchReader>,
+    direct: Vec<DirectColumn>,
     densify: Densify<'a>,
     unit: &'a Unit,
     info: &'a FileInfo,
+    /// Rows of a block.
+    rows: usize,
     done: u64,
+    failed: bool,
 }
 
 impl UnitBlocks<'_> {
@@ -147,29 +167,39 @@ impl UnitBlocks<'_> {
     fn row_group(&self) -> usize {
         let mut rows = 0;
         let groups = self.unit.row_groups.clone();
-        groups
-            .clone()
-            .find(|g| {
-                rows += self.info.row_groups[*g].rows;
-                self.done < rows
-            })
-            .unwrap_or(groups.end.saturating_sub(1))
+        let holds = |g: &usize| {
+            rows += self.info.row_groups[*g].rows;
+            self.done < rows
+        };
+        groups.clone().find(holds).unwrap_or(groups.end.saturating_sub(1))
     }
 
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+    /// This many rows of the columns that are not direct.
+    fn next_batch(&mut self, rows: usize) -> Result<RecordBatch> {
         let group = self.row_group();
-        let Some(reader) = &mut self.reader else {
-            return Ok(None);
+        let Some(reader) = &mut self.arrow else {
+            return Ok(RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty())));
         };
         let batch = guarded(&self.info.path, Some(group), UNREADABLE, || {
             reader.next().transpose().map_err(|e| ParquetError::ArrowError(e.to_string()))
         })?;
-        if batch.is_none() && self.done != self.unit.rows {
-            let place = Place::file(&self.info.path).row_group(group);
-            let problem = format!("gave {} rows where the footer says {}; the file is damaged", self.done, self.unit.rows);
-            return Err(Error::Parquet { place: Box::new(place), problem, source: None });
-        }
-        Ok(batch)
+        let found = batch.as_ref().map_or(0, RecordBatch::num_rows);
+        batch.filter(|b| b.num_rows() == rows).ok_or_else(|| {
+            let place = Box::new(Place::file(&self.info.path).row_group(group));
+            let problem = format!("gave {found} rows where the footer says {rows} are left; the file is damaged");
+            Error::Parquet { place, problem, source: None }
+        })
+    }
+
+    fn next_block(&mut self, rows: usize) -> Result<Block> {
+        let batch = self.next_batch(rows)?;
+        let group = self.row_group();
+        let UnitBlocks { file, footer, direct, densify, info, .. } = self;
+        let mut decode = |column: usize, out: &mut Vec<f64>, miss: &mut dyn FnMut(usize)| {
+            guarded(&info.path, Some(group), UNREADABLE, || direct[column].read(file, footer.arrow.metadata(), rows, out, miss))
+        };
+        let first_row = self.unit.first_row + self.done;
+        densify.block(Incoming { rows, first_row, batch: &batch, direct: &mut decode })
     }
 }
 
@@ -177,46 +207,71 @@ impl Iterator for UnitBlocks<'_> {
     type Item = Result<Block>;
 
     fn next(&mut self) -> Option<Result<Block>> {
-        let batch = match self.next_batch() {
-            Ok(batch) => batch,
-            Err(error) => {
-                self.reader = None;
-                return Some(Err(error));
-            }
-        };
-        let Some(batch) = batch else {
-            self.reader = None;
+        let rows = (self.unit.rows - self.done).min(self.rows as u64) as usize;
+        if rows == 0 || self.failed {
             return None;
-        };
-        let first_row = self.unit.first_row + self.done;
-        self.done += batch.num_rows() as u64;
-        Some(self.densify.block(&batch, first_row))
+        }
+        let block = self.next_block(rows);
+        self.done += rows as u64;
+        self.failed = block.is_err();
+        Some(block)
     }
 }
 
-/// Which columns to decode, and where each will be in a batch.
-fn projection<'w>(
-    metadata: &ArrowReaderMetadata,
-    want: &'w Want,
-    path: &Path,
-) -> Result<(ProjectionMask, HashMap<&'w str, usize>)> {
-    let by_name: HashMap<&str, usize> =
-        metadata.schema().fields().iter().enumerate().map(|(i, f)| (f.name().as_str(), i)).collect();
-    let mut roots = Vec::new();
-    for name in want.names() {
-        let root = by_name.get(name).copied().ok_or_else(|| Error::UnknownColumn {
-            path: path.to_path_buf(),
-            name: name.to_string(),
-            nearest: super::columns::nearest(name, by_name.keys().copied()),
-        })?;
-        roots.push(root);
+/// How the wanted columns of one file are read.
+struct Layout {
+    /// For each feature column, where it comes from.
+    origins: Vec<Origin>,
+    /// Leaves of the columns that are decoded directly.
+    direct: Vec<usize>,
+    /// All other columns, for arrow's reader.
+    arrow: Option<ProjectionMask>,
+    /// Positions in its batches.
+    weight: Option<usize>,
+    kept: Option<Vec<usize>>,
+}
+
+impl Layout {
+    fn new(footer: &Footer, want: &Want, path: &Path) -> Result<Layout> {
+        let roots: HashMap<&str, usize> =
+            footer.arrow.schema().fields().iter().enumerate().map(|(i, f)| (f.name().as_str(), i)).collect();
+        let root = |name: &str| {
+            roots.get(name).copied().ok_or_else(|| Error::UnknownColumn {
+                path: path.to_path_buf(),
+                name: name.to_string(),
+                nearest: super::columns::nearest(name, roots.keys().copied()),
+            })
+        };
+        let mut direct = Vec::new();
+        let doubles = want.precision == Precision::Exact && Densify::by_column(&want.features);
+        let leaves = footer.first_leaves();
+        // Where each feature comes from: a direct column, or for now its root.
+        let mut origins = Vec::with_capacity(want.features.columns.len());
+        for column in &want.features.columns {
+            let root = root(&column.name)?;
+            let leaf = direct::leaf(footer, root, leaves[root]).filter(|_| doubles);
+            origins.push(leaf.map_or(Origin::Batch(root), |leaf| {
+                direct.push(leaf);
+                Origin::Direct(direct.len() - 1)
+            }));
+        }
+        let weight = want.weight.as_deref().map(root).transpose()?;
+        let kept = want.keep.as_ref().map(|names| names.iter().map(|n| root(n)).collect::<Result<Vec<_>>>()).transpose()?;
+        let batched = origins.iter().filter_map(|o| if let Origin::Batch(root) = o { Some(*root) } else { None });
+        let mut sorted: Vec<usize> = batched.chain(weight).chain(kept.iter().flatten().copied()).collect();
+        sorted.sort_unstable();
+        sorted.dedup();
+        // A batch has the columns of the projection in file order.
+        let position = |root: usize| sorted.binary_search(&root).unwrap_or_default();
+        let place = |origin| if let Origin::Batch(root) = origin { Origin::Batch(position(root)) } else { origin };
+        Ok(Layout {
+            origins: origins.into_iter().map(place).collect(),
+            direct,
+            weight: weight.map(position),
+            kept: kept.map(|roots| roots.into_iter().map(position).collect()),
+            arrow: (!sorted.is_empty()).then(|| ProjectionMask::roots(footer.arrow.parquet_schema(), sorted.iter().copied())),
+        })
     }
-    let mut sorted = roots.clone();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let position = |root: usize| sorted.binary_search(&root).unwrap_or_default();
-    let positions = want.names().zip(&roots).map(|(name, root)| (name, position(*root))).collect();
-    Ok((ProjectionMask::roots(metadata.parquet_schema(), sorted), positions))
 }
 
 /// Row groups, neighbours gathered while they are small.
