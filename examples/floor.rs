@@ -25,19 +25,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let metadata = ArrowReaderMetadata::load(&File::open(path)?, Default::default())?;
         groups.extend((0..metadata.metadata().num_row_groups()).map(|g| (f, g, metadata.clone())));
     }
-    eigenstream::blas::set_threads(1);
+
     let next = AtomicUsize::new(0);
-    let traces: Vec<f64> = std::thread::scope(|scope| {
-        let worker = || {
-            let mut s = Array2::<f64>::zeros((0, 0));
-            while let Some((f, g, metadata)) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-                multiply(File::open(&files[*f]).unwrap(), *g, metadata.clone(), &prefix, &mut s);
-            }
-            s.diag().sum()
-        };
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        handles.into_iter().map(|h| h.join().unwrap()).collect()
-    });
+    let multiply_all = || {
+        std::thread::scope(|scope| {
+            let worker = || {
+                let mut s = Array2::<f64>::zeros((0, 0));
+                while let Some((f, g, metadata)) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    multiply(File::open(&files[*f]).unwrap(), *g, metadata.clone(), &prefix, &mut s);
+                }
+                s.diag().sum()
+            };
+            let handles: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+            handles.into_iter().map(|h| h.join().unwrap()).collect::<Vec<f64>>()
+        })
+    };
+    let traces = eigenstream::blas::serial(multiply_all);
     println!("trace of XᵀX {:e}", traces.iter().sum::<f64>());
     Ok(())
 }

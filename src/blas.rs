@@ -9,15 +9,43 @@ use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 // Links the system's OpenBLAS.
 use ndarray_linalg as _;
 use std::os::raw::{c_char, c_int};
+use std::sync::{Once, RwLock};
 
 unsafe extern "C" {
     fn openblas_set_num_threads(n: c_int);
 }
 
-/// Threads inside each BLAS call: one while our own workers stream, all cores for a decomposition.
-pub fn set_threads(n: usize) {
-    // SAFETY: takes any positive number; calls are made from one thread while no product runs.
+/// Held shared while workers multiply, alone while a decomposition uses all cores.
+///
+/// OpenBLAS has one thread count for the whole process and does not guard it against products that
+/// run while it changes. So it is changed only by whoever holds this alone. It also stops its threads
+/// when the process forks (not when it spawns): a program that forks during a decomposition makes
+/// that decomposition wait for ever.
+static GATE: RwLock<()> = RwLock::new(());
+
+fn set_threads(n: usize) {
+    // SAFETY: takes any positive number; the caller holds the gate alone.
     unsafe { openblas_set_num_threads(n.clamp(1, 1024) as c_int) }
+}
+
+/// Runs work whose BLAS calls each use one thread: our own workers share the cores.
+pub fn serial<T>(work: impl FnOnce() -> T) -> T {
+    static FIRST: Once = Once::new();
+    FIRST.call_once(|| {
+        let _alone = GATE.write().unwrap_or_else(|e| e.into_inner());
+        set_threads(1);
+    });
+    let _shared = GATE.read().unwrap_or_else(|e| e.into_inner());
+    work()
+}
+
+/// Runs work whose BLAS calls may use this many threads, when no serial work is under way.
+pub fn parallel<T>(threads: usize, work: impl FnOnce() -> T) -> T {
+    let _alone = GATE.write().unwrap_or_else(|e| e.into_inner());
+    set_threads(threads);
+    let result = work();
+    set_threads(1);
+    result
 }
 
 /// An element type with a symmetric rank-k update.

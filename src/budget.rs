@@ -102,6 +102,15 @@ pub fn keep_freed_memory() {
     }
 }
 
+/// Returns what [`keep_freed_memory`] has kept: between two phases that need different buffers.
+pub fn release_freed_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: gives free pages back to the system; live ones are not touched.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// One buffer of a phase.
 #[derive(Debug, Clone)]
 pub struct Item {

@@ -51,14 +51,14 @@ pub enum Error {
     },
 
     /// A column that was asked for does not exist.
-    #[error("{place}no column '{name}'{hint}", place = place_prefix(path), hint = nearest_hint(nearest))]
+    #[error("{place}no column '{name}'; {hint}", place = place_prefix(path))]
     UnknownColumn {
         /// The file whose columns were searched.
         path: PathBuf,
         /// The name as given.
         name: String,
-        /// The nearest existing name, if one is near.
-        nearest: Option<String>,
+        /// The nearest existing name, or some of those there are.
+        hint: String,
     },
 
     /// The work does not fit the memory budget.
@@ -173,13 +173,6 @@ fn place_prefix(path: &Path) -> String {
     if path.as_os_str().is_empty() { String::new() } else { format!("{}: ", path.display()) }
 }
 
-fn nearest_hint(nearest: &Option<String>) -> String {
-    match nearest {
-        Some(name) => format!("; did you mean '{name}'?"),
-        None => String::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,7 +186,7 @@ mod tests {
 
     #[test]
     fn unknown_columns_suggest_the_nearest() {
-        let e = Error::UnknownColumn { path: "d.parquet".into(), name: "heigth".into(), nearest: Some("height".into()) };
+        let e = Error::UnknownColumn { path: "d.parquet".into(), name: "heigth".into(), hint: "did you mean 'height'?".into() };
         assert_eq!(e.to_string(), "d.parquet: no column 'heigth'; did you mean 'height'?");
         assert_eq!(e.exit_code(), 2);
     }

@@ -13,6 +13,7 @@
 //! full waits for its turn.
 
 use crate::accumulate::Accumulate;
+use crate::blas;
 use crate::error::{Error, Result};
 use crate::source::{Block, Source, Tally};
 use crossbeam_channel::{Sender, bounded};
@@ -123,6 +124,15 @@ impl<P> Output<P> {
 }
 
 fn in_order<P: Send>(
+    units: usize,
+    crew: Crew,
+    work: impl Fn(usize, &Output<P>) -> Result<()> + Sync,
+    take: impl FnMut(usize, P) -> Result<()>,
+) -> Result<()> {
+    blas::serial(|| workers(units, crew, work, take))
+}
+
+fn workers<P: Send>(
     units: usize,
     crew: Crew,
     work: impl Fn(usize, &Output<P>) -> Result<()> + Sync,

@@ -176,11 +176,7 @@ fn too_many_components_are_capped_with_a_word() {
     let dir = Workdir::new();
     dir.matrix("d.parquet", &rows(5, 8), 20);
     let run = dir.ok(&["fit", "d.parquet", "-k", "7", "-o", "m"]);
-    assert!(
-        run.stderr.contains("note: asked for 7 components, kept 4: the data has rank 4 (5 rows × 8 features)"),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.contains("note: kept 4 of 7 components: the data has rank 4 (5 rows × 8 features)"), "{}", run.stderr);
     let run = dir.ok(&["transform", "m", "d.parquet", "-k", "6", "-o", "s.parquet"]);
     assert!(run.stderr.contains("note: asked for 6 components, the model has 4"), "{}", run.stderr);
     let inspect = dir.ok(&["inspect", "m"]).stdout;
@@ -303,6 +299,66 @@ fn the_json_has_every_promised_name() {
     for name in ["max_residual", "orthogonality"] {
         assert!(model["certificate"][name].is_f64(), "{name}");
     }
+}
+
+#[test]
+fn links_are_written_through() {
+    let dir = Workdir::new();
+    dir.matrix("d.parquet", &rows(50, 3), 20);
+    std::fs::write(dir.path("real"), "old").unwrap();
+    std::os::unix::fs::symlink("real", dir.path("link")).unwrap();
+    dir.ok(&["fit", "d.parquet", "-o", "link"]);
+    assert!(std::fs::symlink_metadata(dir.path("link")).unwrap().is_symlink());
+    dir.ok(&["inspect", "real"]);
+}
+
+#[test]
+fn keep_all_loses_no_column() {
+    let dir = Workdir::new();
+    let x = rows(20, 3);
+    let column = |j: usize| (format!("x{j}"), doubles(x.column(j).to_vec()));
+    dir.table("d/a.parquet", vec![column(0), column(1)], 10);
+    dir.table("d/b.parquet", vec![column(0), column(1), column(2)], 10);
+    dir.ok(&["fit", "d", "--columns", "x0,x1", "-o", "m"]);
+    let said = dir.fails(1, &["transform", "m", "d", "--keep-all", "-o", "s.parquet"]);
+    assert_eq!(
+        said,
+        "transform: d/b.parquet: column 'x2': is not in d/a.parquet; --keep-all needs the same columns in every file, name them with --keep"
+    );
+    dir.ok(&["reconstruct", "m", "d/b.parquet", "--keep-all", "-o", "r.parquet"]);
+    let names: Vec<String> = dir.read("r.parquet").schema().fields().iter().map(|f| f.name().clone()).collect();
+    assert_eq!(names, ["x2", "x0", "x1"], "features are recomputed, the rest is kept");
+}
+
+#[test]
+fn numbers_at_the_ends_of_the_range_are_right_or_told() {
+    let dir = Workdir::new();
+    dir.matrix("big.parquet", &(rows(200, 3) * 1e150), 50);
+    dir.ok(&["fit", "big.parquet", "-k", "all", "-o", "big"]);
+    let certificate = &dir.json(&["inspect", "big"])["certificate"];
+    assert!(certificate["max_residual"].as_f64().unwrap() < 1e-14, "{certificate}");
+    dir.matrix("d.parquet", &rows(50, 3), 20);
+    dir.ok(&["fit", "d.parquet", "-o", "m"]);
+    let run = dir.ok(&["transform", "m", "big.parquet", "--dtype", "f32", "-o", "s.parquet"]);
+    assert!(
+        run.stderr.contains("note: 600 computed numbers beyond the range of Float32 written as inf or NaN"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn kept_dates_are_dates_for_every_reader() {
+    let dir = Workdir::new();
+    let days: ArrayRef = Arc::new(Date64Array::from(vec![86_400_000, 0, 172_800_000]));
+    dir.table("d.parquet", vec![("x".into(), doubles(vec![1.0, 2.0, 4.0])), ("day".into(), days)], 10);
+    dir.ok(&["fit", "d.parquet", "-o", "m"]);
+    dir.ok(&["transform", "m", "d.parquet", "--keep", "day", "-o", "s.parquet"]);
+    let reader =
+        parquet::file::serialized_reader::SerializedFileReader::new(std::fs::File::open(dir.path("s.parquet")).unwrap()).unwrap();
+    let column = parquet::file::reader::FileReader::metadata(&reader).file_metadata().schema_descr().column(0);
+    assert_eq!(column.logical_type_ref(), Some(&parquet::basic::LogicalType::Date));
+    assert_eq!(dir.read("s.parquet")["day"].data_type(), &DataType::Date64);
 }
 
 #[test]

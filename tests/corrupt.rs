@@ -38,19 +38,15 @@ impl Dice {
 }
 
 #[test]
-fn damaged_models_are_refused_or_read() {
+fn damaged_models_are_refused() {
     let bytes = std::fs::read(fixture("models/v1/pca.safetensors")).unwrap();
     let mut dice = Dice(1);
-    let (mut refused, mut read) = (0, 0);
+    let original = eigenstream::report::json::model(&Model::from_bytes(&bytes).unwrap());
+    let mut refused = 0;
     for _ in 0..3000 {
         match Model::from_bytes(&dice.mutate(&bytes)) {
-            Ok(model) => {
-                read += 1;
-                assert_eq!(model.n_features(), 7);
-                assert!(model.components.iter().all(|v| v.is_finite()));
-                eigenstream::report::text::model(&model);
-                eigenstream::report::json::model(&model);
-            }
+            // A mutation may be none (a byte filled with itself); anything else the checksum sees.
+            Ok(model) => assert_eq!(eigenstream::report::json::model(&model), original),
             Err(problem) => {
                 refused += 1;
                 assert!(
@@ -62,7 +58,7 @@ fn damaged_models_are_refused_or_read() {
             }
         }
     }
-    assert!(refused > 1000 && read > 100, "{refused} refused, {read} read");
+    assert!(refused > 2900, "{refused} refused");
 }
 
 #[test]

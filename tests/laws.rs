@@ -185,3 +185,23 @@ fn a_fold_gives_the_same_bytes_for_any_number_of_threads() {
         assert_eq!(fold(threads), one, "{threads} threads");
     }
 }
+
+/// OpenBLAS's thread count is the process's: one fit's decomposition must not change it under another's products.
+#[test]
+fn several_fits_in_one_process_do_not_hang() {
+    use eigenstream::solve::{Scaling, rules::Components, solve};
+    let x = Array2::from_shape_fn((600, 150), |(i, j)| ((i * 7919 + j * 104_729) % 1009) as f64 / 37.0);
+    let fit = || {
+        let source = InMemory::new(x.clone(), 100);
+        let (sums, _) = pass::fold(&source, 2, &Unwatched, || Covariance::new(150)).unwrap();
+        let scaling = Scaling { center: true, standardize: false };
+        solve(sums.finish(), scaling, Components::Count(3), 2).unwrap().1.eigenvalues
+    };
+    let alone = fit();
+    std::thread::scope(|scope| {
+        let fits: Vec<_> = (0..4).map(|_| scope.spawn(|| (0..15).map(|_| fit()).collect::<Vec<_>>())).collect();
+        for fits in fits {
+            assert!(fits.join().unwrap().iter().all(|e| *e == alone), "the same digits every time");
+        }
+    });
+}

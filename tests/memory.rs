@@ -46,14 +46,37 @@ fn the_plan_keeps_its_word() {
     dir.ok(&["generate", "lowrank", "--rows", "100000", "--columns", "100", "--files", "2", "-o", "tall"]);
     dir.ok(&["generate", "embedding", "--rows", "20000", "--columns", "700", "--files", "2", "-o", "vectors"]);
     dir.ok(&["generate", "nulls", "--rows", "20000", "--columns", "300", "--files", "2", "-o", "nulls"]);
-    for (data, options) in
-        [("tall", vec![]), ("vectors", vec!["--precision", "mixed", "--exclude", "id"]), ("nulls", vec!["--nulls", "mean"])]
-    {
+    dir.ok(&["generate", "wide", "--rows", "503", "-o", "wide"]);
+    for (data, options) in [
+        ("tall", vec![]),
+        ("wide", vec![]),
+        ("wide", vec!["--memory", "230MB"]),
+        ("vectors", vec!["--precision", "mixed", "--exclude", "id"]),
+        ("nulls", vec!["--nulls", "mean"]),
+    ] {
         let plan: Vec<&str> = ["plan", data].iter().chain(&options).copied().collect();
         let planned = dir.json(&plan)["peak_bytes"].as_u64().unwrap();
         let fit: Vec<&str> = ["fit", data, "-o", "m", "--quiet"].iter().chain(&options).copied().collect();
         let held = peak(&dir, &fit);
         assert!(held <= planned + SLACK, "{data}: planned {planned} bytes, held {held}");
+    }
+}
+
+#[test]
+fn a_second_pass_stays_within_its_budget() {
+    let dir = Workdir::new();
+    dir.ok(&["generate", "lowrank", "--rows", "200000", "--columns", "60", "--files", "3", "-o", "d"]);
+    dir.ok(&["fit", "d", "--exclude", "id", "-k", "40", "-o", "m"]);
+    for options in [vec!["--keep-all"], vec!["--compression", "zstd"], vec!["--keep", "id", "--diagnostics"]] {
+        let small: Vec<&str> =
+            ["transform", "m", "d", "-o", "s.parquet", "--memory", "40MB"].iter().chain(&options).copied().collect();
+        let said = dir.fails(1, &small);
+        let allowed: u64 = said.split("allow --memory ").nth(1).unwrap().trim_end_matches("MB").parse().unwrap();
+        let memory = format!("{allowed}MB");
+        let args: Vec<&str> =
+            ["transform", "m", "d", "-o", "s.parquet", "--quiet", "--memory", &memory].iter().chain(&options).copied().collect();
+        let held = peak(&dir, &args);
+        assert!(held <= allowed * 1_000_000 + SLACK, "{options:?}: allowed {allowed} MB, held {held}");
     }
 }
 

@@ -12,7 +12,11 @@ fn all_writers_give_the_same_model() {
         let dir = Workdir::new();
         let data = fixture(&format!("writers/{file}.parquet"));
         let run = dir.ok(&["fit", &data, "-k", "all", "-o", "m"]);
-        assert!(run.stderr.contains("features: 7 features in 5 of 6 columns: a, b, c, d, v[3]"), "{file}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("features: 7 features in 5 of 6 columns: a, b, c, d, v (3 elements)"),
+            "{file}: {}",
+            run.stderr
+        );
         let model = dir.json(&["inspect", "m"]);
         dir.ok(&["transform", "m", &data, "--keep", "s,c", "-o", "s.parquet"]);
         assert_eq!(dir.read("s.parquet").num_rows(), 300);

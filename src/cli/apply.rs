@@ -4,26 +4,26 @@
 //! is `Compute`: which columns come out of a block.
 
 use super::args::{Dtype, Layout, OutputSpec, ReconstructArgs, TransformArgs};
-use crate::budget::{Budget, Ledger, Phase};
+use super::output::{Columns, file_names, number_field, number_type, vector_field};
 use crate::error::{Error, Place, Result};
 use crate::model::Model;
-use crate::pass::{self, Crew, window};
+use crate::pass::{self, Crew};
 use crate::project::Projector;
 use crate::report::text::{count, thousands};
 use crate::report::{self, Talk};
-use crate::sink::parquet::{group_bytes, group_rows, is_one_file};
+use crate::sink::parquet::is_one_file;
 use crate::sink::{Encoder, ParquetSink, Sink};
-use crate::source::parquet::decode_bytes;
-use crate::source::{
-    Block, Dataset, FeatureColumn, Features, Nulls, ParquetSource, Source, Tally, UNIT_ROWS, Want, block_rows, inputs,
-};
+use crate::source::{Block, Dataset, FeatureColumn, Features, Nulls, ParquetSource, Source, Tally, Want, inputs};
 use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::Field;
 use ndarray::{Array2, ArrayView2};
 use serde_json::json;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+
+/// What to do about a missing value when the model says none may be.
+const FITTED_ADVICE: &str = "the model was fitted with --nulls error; clean the row, or fit with --nulls drop or --nulls mean";
 
 const ERROR_COLUMN: &str = "reconstruction_error";
 const T2_COLUMN: &str = "hotelling_t2";
@@ -33,7 +33,12 @@ pub fn transform(args: &TransformArgs, talk: Talk) -> Result<()> {
     let model = Model::load(&args.model)?;
     let k = components(&model, &args.output, talk);
     let compute = Compute::Scores { layout: args.layout, diagnostics: args.diagnostics };
-    let want = Want { features: model.header.features.clone(), nulls: model.header.nulls.policy, ..Want::default() };
+    let want = Want {
+        features: model.header.features.clone(),
+        nulls: model.header.nulls.policy,
+        advice: FITTED_ADVICE,
+        ..Want::default()
+    };
     Job::plan(&model, k, &args.data, &args.output, want, compute)?.run("transform", talk)
 }
 
@@ -42,12 +47,17 @@ pub fn reconstruct(args: &ReconstructArgs, talk: Talk) -> Result<()> {
     let model = Model::load(&args.model)?;
     let k = components(&model, &args.output, talk);
     if !args.from_scores {
-        let want = Want { features: model.header.features.clone(), nulls: model.header.nulls.policy, ..Want::default() };
+        let want = Want {
+            features: model.header.features.clone(),
+            nulls: model.header.nulls.policy,
+            advice: FITTED_ADVICE,
+            ..Want::default()
+        };
         return Job::plan(&model, k, &args.data, &args.output, want, Compute::Rows)?.run("reconstruct", talk);
     }
     let dataset = Dataset::open(&inputs::expand(&args.data)?)?;
     let features = score_columns(&dataset, &args.output.prefix, k)?;
-    let want = Want { features, nulls: Nulls::Error, ..Want::default() };
+    let want = Want { features, nulls: Nulls::Error, advice: "leave the row out", ..Want::default() };
     Job::plan(&model, k, &args.data, &args.output, want, Compute::RowsFromScores)?.run("reconstruct", talk)
 }
 
@@ -63,26 +73,27 @@ fn components(model: &Model, output: &OutputSpec, talk: Talk) -> usize {
 fn score_columns(dataset: &Dataset, prefix: &str, k: usize) -> Result<Features> {
     use crate::source::footer::Kind;
     let kind = |name: &str| dataset.columns.iter().find(|c| c.name == name).map(|c| &c.kind);
-    let lacking = |name: String| {
-        Error::data(
-            Place::file(dataset.first_path()).column(name),
-            "is not here; --from-scores needs the score columns that transform wrote (see --prefix)",
-        )
+    let wrong = |name: String, problem: String| Error::data(Place::file(dataset.first_path()).column(name), problem);
+    let too_few = |found: usize| match found {
+        0 => "is not here; --from-scores needs the score columns that transform wrote (see --prefix)".to_string(),
+        n => format!("is not here; give -k {n} to use the {} that are", count(n as u64, "score")),
     };
     if let Some(Kind::Vector(value, width)) = kind(prefix) {
         let width = width.unwrap_or(k);
         if width < k {
-            return Err(lacking(format!("{prefix}[{}]", k - 1)));
+            return Err(wrong(format!("{prefix}[{width}]"), too_few(width)));
         }
         let elements = (width > k).then(|| (0..k).collect());
         let column = FeatureColumn { name: prefix.into(), value: value.to_string(), width: Some(width), elements };
         return Ok(Features { columns: vec![column] });
     }
-    let scalar = |i: usize| match kind(&format!("{prefix}{i}")) {
-        Some(Kind::Scalar(value)) => {
-            Ok(FeatureColumn { name: format!("{prefix}{i}"), value: value.to_string(), width: None, elements: None })
+    let scalar = |i: usize| {
+        let name = format!("{prefix}{i}");
+        match kind(&name) {
+            Some(Kind::Scalar(value)) => Ok(FeatureColumn { name, value: value.to_string(), width: None, elements: None }),
+            Some(other) => Err(wrong(name, format!("is {}, not a number", other.describe()))),
+            None => Err(wrong(name, too_few(i - 1))),
         }
-        _ => Err(lacking(format!("{prefix}{i}"))),
     };
     Ok(Features { columns: (1..=k).map(scalar).collect::<Result<_>>()? })
 }
@@ -105,6 +116,8 @@ struct Job<'a> {
     source: ParquetSource,
     encoder: Encoder,
     crew: Crew,
+    /// Computed numbers beyond the range of their type.
+    overflowed: AtomicU64,
 }
 
 impl<'a> Job<'a> {
@@ -119,35 +132,23 @@ impl<'a> Job<'a> {
         let dataset = Dataset::open(&inputs::expand(data)?)?;
         want.features.check(&dataset)?;
         let projector = Projector::new(model, k);
-        let computed = computed_fields(model, &projector, output, compute);
-        let kept = kept_fields(&dataset, output)?;
-        let clash = kept.iter().find(|f| computed.iter().any(|c| c.name() == f.name()));
-        if let Some(field) = clash {
-            let hint = match compute {
-                Compute::Scores { .. } => "choose another --prefix, or do not keep it",
-                _ => "do not keep it",
-            };
-            return Err(Error::Misuse(format!("the kept column '{}' has the name of a computed one; {hint}", field.name())));
-        }
-        want.keep = (!kept.is_empty()).then(|| kept.iter().map(|f| f.name().clone()).collect());
-        let plain: Vec<String> = computed.iter().map(|f| f.name().clone()).collect();
-        let width = computed.iter().map(|f| width(f.data_type())).sum();
-        let schema: SchemaRef = Arc::new(Schema::new(kept.into_iter().chain(computed).collect::<Vec<_>>()));
-        let encoder = Encoder::new(schema, &plain, width, output.compression)?;
-        let crew = fitting_crew(&dataset, &want, output, width)?;
+        let columns = Columns::new(&dataset, output, computed_fields(model, &projector, output, compute))?;
+        want.keep = columns.kept_names();
+        let encoder = Encoder::new(columns.schema(), &columns.computed_names(), columns.row_bytes, output.compression)?;
+        let crew = columns.crew(&dataset, &want, output)?;
+        dataset.refuse_output(data, &output.output)?;
         let source = ParquetSource::new(&dataset, want);
-        Ok(Job { model, projector, output, compute, dataset, source, encoder, crew })
+        Ok(Job { model, projector, output, compute, dataset, source, encoder, crew, overflowed: AtomicU64::new(0) })
     }
 
     fn run(&self, what: &'static str, talk: Talk) -> Result<()> {
         let started = Instant::now();
-        refuse_overwriting_inputs(&self.dataset, &self.output.output)?;
-        let names = output_names(&self.dataset, &self.output.output)?;
+        let names = file_names(&self.dataset, &self.output.output)?;
         let mut sink = ParquetSink::create(&self.output.output, names, &self.encoder)?;
         let mut tally = Tally::default();
         {
             let progress = talk.progress(what, self.dataset.rows(), self.dataset.bytes());
-            crate::blas::set_threads(1);
+
             pass::map(
                 &self.source,
                 self.crew,
@@ -246,6 +247,11 @@ impl<'a> Job<'a> {
     }
 
     fn numbers(&self, values: Vec<f64>) -> ArrayRef {
+        let overflowed = |v: &&f64| match self.output.dtype {
+            Dtype::F64 => !v.is_finite(),
+            Dtype::F32 => !(**v as f32).is_finite(),
+        };
+        self.overflowed.fetch_add(values.iter().filter(overflowed).count() as u64, Ordering::Relaxed);
         match self.output.dtype {
             Dtype::F64 => Arc::new(Float64Array::from(values)),
             Dtype::F32 => Arc::new(Float32Array::from_iter_values(values.iter().map(|v| *v as f32))),
@@ -273,6 +279,11 @@ impl<'a> Job<'a> {
                 count(tally.missing.values().sum(), "missing value")
             ));
         }
+        let overflowed = self.overflowed.load(Ordering::Relaxed);
+        if overflowed > 0 {
+            let written = count(overflowed, "computed number");
+            talk.say(format!("note: {written} beyond the range of {} written as inf or NaN", number_type(self.output.dtype)));
+        }
         let files = if is_one_file(&self.output.output) { 1 } else { self.dataset.files.len() };
         talk.say(format!(
             "{}: {} in {}, {seconds:.2} s",
@@ -290,6 +301,7 @@ impl<'a> Job<'a> {
             "rows_read": tally.rows,
             "rows_written": written,
             "rows_dropped": tally.dropped,
+            "overflowed": overflowed,
             "seconds": seconds,
         })))
     }
@@ -301,129 +313,26 @@ enum Piece {
     Tally(Tally),
 }
 
-fn number_type(dtype: Dtype) -> DataType {
-    match dtype {
-        Dtype::F64 => DataType::Float64,
-        Dtype::F32 => DataType::Float32,
-    }
-}
-
-fn list_type(dtype: Dtype, width: usize) -> DataType {
-    DataType::FixedSizeList(Arc::new(Field::new_list_field(number_type(dtype), false)), width as i32)
-}
-
-fn width(data_type: &DataType) -> usize {
-    match data_type {
-        DataType::FixedSizeList(_, width) => *width as usize,
-        _ => 1,
-    }
-}
-
 fn computed_fields(model: &Model, projector: &Projector<'_>, output: &OutputSpec, compute: Compute) -> Vec<Arc<Field>> {
-    let number = |name: String| Arc::new(Field::new(name, number_type(output.dtype), false));
-    let vector = |name: &str, width: usize| Arc::new(Field::new(name, list_type(output.dtype, width), false));
+    let number = |name: String| number_field(name, output.dtype);
     match compute {
         Compute::Scores { layout, diagnostics } => {
             let mut fields = match layout {
                 Layout::Columns => (1..=projector.k()).map(|i| number(format!("{}{i}", output.prefix))).collect(),
-                Layout::List => vec![vector(&output.prefix, projector.k())],
+                Layout::List => vec![vector_field(&output.prefix, output.dtype, projector.k())],
             };
             if diagnostics {
                 fields.extend([number(ERROR_COLUMN.into()), number(T2_COLUMN.into())]);
             }
             fields
         }
-        Compute::Rows | Compute::RowsFromScores => model
-            .header
-            .columns
-            .columns
-            .iter()
-            .map(|c| match c.width {
+        Compute::Rows | Compute::RowsFromScores => {
+            let columns = model.header.columns.columns.iter();
+            let field = |c: &FeatureColumn| match c.width {
                 None => number(c.name.clone()),
-                Some(_) => vector(&c.name, c.len()),
-            })
-            .collect(),
-    }
-}
-
-/// The fields of the kept columns, with the types they have in the first file.
-fn kept_fields(dataset: &Dataset, output: &OutputSpec) -> Result<Vec<Arc<Field>>> {
-    if !output.keep_all && output.keep.is_empty() {
-        return Ok(Vec::new());
-    }
-    let schema = crate::source::footer::Footer::read(dataset.first_path())?.arrow.schema().clone();
-    if output.keep_all {
-        let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        crate::source::columns::agree(dataset, names.into_iter())?;
-        return Ok(schema.fields().iter().cloned().collect());
-    }
-    crate::source::columns::agree(dataset, output.keep.iter().map(String::as_str))?;
-    let field = |name: &String| {
-        let found = schema.fields().iter().find(|f| f.name() == name).cloned();
-        found.ok_or_else(|| Error::UnknownColumn {
-            path: dataset.first_path().to_path_buf(),
-            name: name.clone(),
-            nearest: crate::source::columns::nearest(name, schema.fields().iter().map(|f| f.name().as_str())),
-        })
-    };
-    output.keep.iter().map(field).collect()
-}
-
-/// As many workers as the budget holds, then as long a queue: at least one worker, or a refusal.
-///
-/// A queue that holds all row groups of a unit lets a worker go on to its next unit; a shorter one
-/// makes it wait until the units before its own are written.
-fn fitting_crew(dataset: &Dataset, want: &Want, output: &OutputSpec, width: usize) -> Result<Crew> {
-    let budget = Budget::new(output.resources.memory);
-    let pages = decode_bytes(dataset, want)?;
-    let d = want.features.len();
-    let (block, computed) = (8 * (block_rows(d) * d) as u64, 8 * (block_rows(d) * width) as u64);
-    let ledger = |crew: Crew| {
-        let t = crew.threads as u64;
-        let waiting = (window(crew.threads) * crew.queue) as u64;
-        let phase = Phase::new("streaming")
-            .hold("pages", pages.saturating_mul(t))
-            .hold("batches and blocks", t * (3 * block + 3 * computed))
-            .hold("row groups being written", (t + waiting).saturating_mul(group_bytes(width)));
-        Ledger { phases: vec![phase] }
-    };
-    let fits = |crew: &Crew| ledger(*crew).peak_bytes() <= budget.bytes.0;
-    let largest = dataset.files.iter().flat_map(|f| &f.row_groups).map(|g| g.rows).max().unwrap_or(0).max(UNIT_ROWS);
-    // Its row groups and its tally.
-    let whole = largest.div_ceil(group_rows(width) as u64) as usize + 1;
-    let least = Crew { threads: 1, queue: 1 };
-    let crew = (1..=output.resources.threads()).rev().map(|threads| Crew { threads, queue: 2 }).find(fits).unwrap_or(least);
-    let crew = (crew.queue..=whole.max(crew.queue)).rev().map(|queue| Crew { queue, ..crew }).find(fits).unwrap_or(crew);
-    let ledger = ledger(crew);
-    ledger.check(&budget, || format!("allow --memory {}MB", ledger.peak_bytes().div_ceil(1_000_000)))?;
-    Ok(crew)
-}
-
-fn refuse_overwriting_inputs(dataset: &Dataset, out: &Path) -> Result<()> {
-    let Ok(out) = std::fs::canonicalize(out) else {
-        return Ok(());
-    };
-    let inside = |path: &Path| std::fs::canonicalize(path).is_ok_and(|p| p == out || p.starts_with(&out));
-    match dataset.files.iter().find(|f| inside(&f.path)) {
-        None => Ok(()),
-        Some(f) => Err(Error::Misuse(format!("the output would replace the input {}; choose another -o", f.path.display()))),
-    }
-}
-
-/// One name per input below the output directory; unused for a single file.
-fn output_names(dataset: &Dataset, out: &Path) -> Result<Vec<PathBuf>> {
-    if is_one_file(out) {
-        return Ok(Vec::new());
-    }
-    let mut seen = std::collections::HashMap::new();
-    for file in &dataset.files {
-        if let Some(other) = seen.insert(&file.relative, &file.path) {
-            let problem = format!(
-                "has the name of {} and they would share an output file; give their common directory, or write one .parquet file",
-                other.display()
-            );
-            return Err(Error::data(Place::file(&file.path), problem));
+                Some(_) => vector_field(&c.name, output.dtype, c.len()),
+            };
+            columns.map(field).collect()
         }
     }
-    Ok(dataset.files.iter().map(|f| f.relative.clone()).collect())
 }

@@ -186,7 +186,7 @@ pub struct OutputSpec {
     pub keep_all: bool,
 
     /// Use only the first K components.
-    #[arg(short = 'k', long = "components", value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'k', long = "components", value_name = "K", value_parser = some_components)]
     pub components: Option<u32>,
 
     /// Type of the numbers written.
@@ -208,6 +208,13 @@ pub struct OutputSpec {
     /// Resources.
     #[command(flatten)]
     pub resources: Resources,
+}
+
+fn some_components(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(k) if k > 0 => Ok(k),
+        _ => Err("a model is cut to a number of components, 1 or more; shares and rules are for fit".into()),
+    }
 }
 
 /// `transform`.

@@ -9,6 +9,7 @@ use crate::model::{LedgerEntry, Model, Provenance};
 use crate::pass;
 use crate::report::text::{count, some, thousands};
 use crate::report::{self, Talk};
+use crate::sink::staged::check_file;
 use crate::solve::rules::Components;
 use crate::solve::solve;
 use crate::source::{Nulls, ParquetSource, Tally};
@@ -18,12 +19,12 @@ use std::time::Instant;
 /// Runs a fit and writes the model.
 pub fn run(args: &FitArgs, talk: Talk) -> Result<()> {
     let started = Instant::now();
+    check_file(&args.output)?;
     let plan = FitPlan::new(&args.fit)?;
+    plan.dataset.refuse_output(&[], &args.output)?;
     announce(&plan, talk);
     plan.check()?;
-    if args.output.is_dir() {
-        return Err(Error::Misuse(format!("{} is a directory; name the model file", args.output.display())));
-    }
+
     let model = fit(&plan, &args.fit, talk)?;
     model.save(&args.output)?;
     let seconds = started.elapsed().as_secs_f64();
@@ -42,6 +43,9 @@ pub fn run(args: &FitArgs, talk: Talk) -> Result<()> {
             "n_components": model.n_components(),
             "explained_variance_ratio": model.explained_variance_ratio(),
             "rows_dropped": model.header.nulls.rows_dropped,
+            "missing": model.header.nulls.missing,
+            "left_out": model.header.left_out,
+            "rounded": model.header.rounded,
             "seconds": seconds,
         })))?;
     }
@@ -68,7 +72,7 @@ pub fn fit(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     let source = ParquetSource::new(&plan.dataset, plan.want.clone());
     let (sums, tally) = {
         let progress = talk.progress("fit", plan.dataset.rows(), plan.dataset.bytes());
-        crate::blas::set_threads(1);
+
         let d = plan.want.features.len();
         match plan.want.nulls {
             Nulls::Mean => finish(pass::fold(&source, plan.threads, &progress, || ImputedCovariance::new(d))?),
@@ -76,6 +80,7 @@ pub fn fit(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
         }
     };
     drop(source);
+    crate::budget::release_freed_memory();
     check_sums(plan, &sums, &tally)?;
     tell(plan, &tally, talk);
     let (moments, solution) = solve(sums, plan.scaling, spec.components, cores())?;
@@ -90,11 +95,14 @@ pub fn fit(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
         tally,
     };
     let model = Model::new(&moments, solution, from);
-    tell_model(&model, spec, talk);
     if model.n_components() == 0 {
-        let problem = "every feature is constant: there is no variance to decompose; choose other columns";
-        return Err(Error::data(Place::file(plan.dataset.first_path()), problem));
+        let problem = "every feature is constant (or so small that its squares vanish): there is no variance to decompose";
+        return Err(Error::data(
+            Place::file(plan.dataset.first_path()),
+            format!("{problem}; choose other columns or scale them"),
+        ));
     }
+    tell_model(&model, spec, talk);
     Ok(model)
 }
 
@@ -130,9 +138,17 @@ fn check_sums(plan: &FitPlan, sums: &CoMoment, tally: &Tally) -> Result<()> {
             moments.weight
         ));
     }
-    if !sums.s.iter().all(|v| v.is_finite()) {
-        let j = (0..moments.mean.len()).find(|j| !sums.s[[*j, *j]].is_finite()).unwrap_or(0);
-        return refuse(format!("column '{}' has values so large that their squares overflow; scale it down", name(j)));
+    let squares = sums.s.diag();
+    // The trace and the uncentred squares must be finite too.
+    let reach = |j: usize| squares[j] + moments.weight * moments.mean[j] * moments.mean[j];
+    let total: f64 = (0..squares.len()).map(reach).sum();
+    if !total.is_finite() || !sums.s.iter().all(|v| v.is_finite()) {
+        let largest = (0..squares.len()).max_by(|a, b| reach(*a).total_cmp(&reach(*b))).unwrap_or(0);
+        return refuse(format!("column '{}' has values so large that their squares overflow; scale it down", name(largest)));
+    }
+    let lost = |s: &f64| *s > 0.0 && *s < f64::MIN_POSITIVE / f64::EPSILON;
+    if let Some(j) = squares.iter().position(lost) {
+        return refuse(format!("column '{}' has values so small that their squares lose digits; scale it up", name(j)));
     }
     Ok(())
 }
@@ -166,10 +182,17 @@ fn tell_model(model: &Model, spec: &FitSpec, talk: Talk) {
         && asked > model.n_components()
     {
         talk.say(format!(
-            "note: asked for {asked} components, kept {}: the data has rank {} ({} × {})",
+            "note: kept {} of {asked} components: the data has rank {} ({} × {})",
             model.n_components(),
             header.rank,
             count(header.n_rows, "row"),
+            count(model.n_features() as u64, "feature")
+        ));
+    }
+    if spec.components == Components::All && header.rank < model.n_features() {
+        talk.say(format!(
+            "note: rank {} of {}: the other directions vary by no more than rounding",
+            header.rank,
             count(model.n_features() as u64, "feature")
         ));
     }

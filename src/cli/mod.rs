@@ -4,6 +4,7 @@ pub mod apply;
 pub mod args;
 pub mod demo;
 pub mod fit;
+pub mod output;
 pub mod plan;
 
 use crate::error::Result;

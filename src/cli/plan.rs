@@ -63,6 +63,7 @@ impl FitPlan {
             keep: None,
             nulls: spec.nulls,
             precision: spec.precision,
+            ..Want::default()
         };
         let budget = Budget::new(spec.resources.memory);
         let pages = decode_bytes(&dataset, &want)?;

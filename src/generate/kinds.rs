@@ -82,13 +82,14 @@ impl Recipe {
         }
     }
 
-    /// "24 features in columns id, x0, x1, …".
+    /// "columns id, x0, x1, … x23".
     pub fn describe(&self) -> String {
         let schema = self.schema();
         let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
         let shown =
             if names.len() > 6 { format!("{}, … {}", names[..3].join(", "), names[names.len() - 1]) } else { names.join(", ") };
-        format!("{} features in columns {shown}", self.d())
+        let columns = names.len();
+        format!("{} {shown}", if columns == 1 { "column" } else { "columns" })
     }
 
     /// The columns.

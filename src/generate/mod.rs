@@ -22,12 +22,12 @@ pub fn run(args: &GenerateArgs, talk: Talk) -> Result<()> {
     let recipe = Recipe::new(args.kind, args.columns.map(|c| c as usize), args.seed)?;
     let group = args.row_group.map_or_else(|| recipe.row_group(), |g| g as usize) as u64;
     let names: Vec<PathBuf> = (0..args.files).map(|f| format!("part-{f:03}.parquet").into()).collect();
-    if args.output.extension().is_some_and(|e| e == "parquet") {
+    if crate::source::inputs::is_parquet(&args.output) {
         return Err(Error::Misuse("generate writes a directory; name it without .parquet".into()));
     }
     let schema = recipe.schema();
-    let plain: Vec<String> = schema.fields().iter().filter(|f| f.data_type().is_floating()).map(|f| f.name().clone()).collect();
-    let encoder = Encoder::new(schema, &plain, 1, Compression::Zstd)?;
+
+    let encoder = Encoder::new(schema, &[], 1, Compression::Zstd)?;
     let mut sink = ParquetSink::create(&args.output, names, &encoder)?;
     let mut row = 0;
     for file in 0..u64::from(args.files) {

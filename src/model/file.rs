@@ -1,9 +1,9 @@
 //! A model as one safetensors file.
 //!
 //! Tensors, all f64 little-endian: `mean` (d), `scale` (d, if any), `components` (k × d),
-//! `eigenvalues`, `constants`. Under `__metadata__`, the key `eigenstream` holds the header as JSON
-//! and `format` its version. A header is checked against the tensors before anything uses it, and a
-//! newer format is refused with a sentence.
+//! `eigenvalues`, `constants`. Under `__metadata__`, the key `eigenstream` holds the header as JSON,
+//! with the format's version and an xxHash64 of the JSON and all tensors. A newer format is refused
+//! with a sentence, and so is a file whose checksum or shapes do not fit.
 
 use super::{Header, Model};
 use crate::error::{Error, Result};
@@ -22,10 +22,28 @@ pub const FORMAT: u32 = 1;
 /// the order of a map.
 const KEY: &str = "eigenstream";
 
+/// Stands for the checksum while it is computed.
+const NO_CHECKSUM: &str = "0000000000000000";
+
+/// xxHash64 of the header and the tensors, by name.
+fn checksum<'a>(header: &str, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+    use std::hash::Hasher;
+    let mut tensors: Vec<_> = tensors.collect();
+    tensors.sort_by_key(|(name, _)| *name);
+    let mut hash = twox_hash::XxHash64::with_seed(0);
+    hash.write(header.as_bytes());
+    for (name, data) in tensors {
+        hash.write(name.as_bytes());
+        hash.write(data);
+    }
+    format!("{:016x}", hash.finish())
+}
+
 #[derive(Serialize, Deserialize)]
 struct Document {
     format: u32,
     kind: String,
+    checksum: String,
     #[serde(flatten)]
     header: Header,
 }
@@ -54,8 +72,8 @@ impl Model {
 
     /// The file's bytes: a function of the model alone.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let document = Document { format: FORMAT, kind: "model".into(), header: self.header.clone() };
-        let json = serde_json::to_string(&document).map_err(|e| Error::Internal(format!("model header: {e}")))?;
+        let blank = Document { format: FORMAT, kind: "model".into(), checksum: NO_CHECKSUM.into(), header: self.header.clone() };
+        let blank = serde_json::to_string(&blank).map_err(|e| Error::Internal(format!("model header: {e}")))?;
         let mut tensors: Vec<(&str, Vec<usize>, Vec<u8>)> = vec![
             ("mean", vec![self.mean.len()], le_bytes(self.mean.iter())),
             ("components", self.components.shape().to_vec(), le_bytes(self.components.iter())),
@@ -65,6 +83,8 @@ impl Model {
         if let Some(scale) = &self.scale {
             tensors.push(("scale", vec![scale.len()], le_bytes(scale.iter())));
         }
+        let json =
+            blank.replacen(NO_CHECKSUM, &checksum(&blank, tensors.iter().map(|(name, _, data)| (*name, data.as_slice()))), 1);
         let failed = |e: safetensors::SafeTensorError| Error::Internal(format!("model file: {e}"));
         let views = tensors
             .iter()
@@ -93,6 +113,11 @@ impl Model {
         let damaged = |why: String| format!("is damaged: {why}; fit it again");
         let document: Document = serde_json::from_str(json).map_err(|e| damaged(e.to_string()))?;
         let tensors = SafeTensors::deserialize(bytes).map_err(|e| damaged(e.to_string()))?;
+        let blank = json.replacen(&document.checksum, NO_CHECKSUM, 1);
+        let views = tensors.iter().collect::<Vec<_>>();
+        if checksum(&blank, views.iter().map(|(name, view)| (*name, view.data()))) != document.checksum {
+            return Err(damaged("its checksum does not fit its content".into()));
+        }
         let model = assemble(document.header, &tensors).map_err(damaged)?;
         Ok(model)
     }
@@ -143,8 +168,9 @@ fn check(model: &Model, d: usize) -> std::result::Result<(), String> {
             return Err(format!("{what} has {found} entries where {expected} are expected"));
         }
     }
-    if model.n_components() > model.eigenvalues.len() || model.n_components() > d {
-        return Err("it has more components than eigenvalues or features".into());
+    let k = model.n_components();
+    if k != header.selection.kept || k > header.rank || header.rank > model.eigenvalues.len() || model.eigenvalues.len() > d {
+        return Err("its components, rank, eigenvalues and features do not go together".into());
     }
     let numbers = model.mean.iter().chain(&model.components).chain(&model.eigenvalues).chain(&model.constants);
     if !numbers.chain(model.scale.iter().flatten()).all(|v| v.is_finite()) {

@@ -7,6 +7,7 @@
 use super::Sink;
 use super::staged::{StagedDir, StagedFile};
 use crate::error::{Error, Result};
+use crate::source::inputs;
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use ::parquet::basic::{Compression as Codec, ZstdLevel};
@@ -15,13 +16,14 @@ use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::ColumnPath;
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Field, SchemaRef};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// Numbers in an output row group: 16 MB of f64.
-const GROUP_CELLS: usize = 2 << 20;
+/// Bytes of an output row group before it is compressed.
+const GROUP_BYTES: u64 = 16 << 20;
 
 /// Bytes between two syncs of a file being written.
 const SYNC_BYTES: usize = 32 << 20;
@@ -59,32 +61,47 @@ impl Compression {
     }
 }
 
-/// Rows of an output row group whose rows hold `width` numbers.
-pub fn group_rows(width: usize) -> usize {
-    (GROUP_CELLS / width.max(1)).clamp(256, 131_072)
+/// Rows of an output row group whose rows take this many bytes.
+pub fn group_rows(row_bytes: u64) -> usize {
+    (GROUP_BYTES / row_bytes.max(1)).clamp(256, 131_072) as usize
 }
 
-/// Bytes of an output row group in the making.
-pub fn group_bytes(width: usize) -> u64 {
-    8 * (group_rows(width) * width) as u64
+/// Bytes that the column writers of one open row group hold besides its encoded pages: per column the
+/// page in the making, the compressor's tables, and a dictionary.
+pub fn writer_bytes(schema: &SchemaRef, computed: &[String], compression: Compression) -> u64 {
+    let (kept_codec, computed_codec) = compression.codecs();
+    let bytes = |field: &Arc<Field>| {
+        let is_computed = computed.contains(field.name());
+        let codec = if is_computed { computed_codec } else { kept_codec };
+        let compressor = if matches!(codec, Codec::ZSTD(_)) { 1280 << 10 } else { 64 << 10 };
+        let dictionary = if is_computed || field.data_type().is_floating() { 0 } else { 2 << 20 };
+        (256 << 10) + compressor + dictionary
+    };
+    schema.fields().iter().map(bytes).sum()
 }
 
-/// `computed` columns hold digits that hardly repeat: a dictionary would only cost time.
+/// Floating-point columns hold digits that hardly repeat: a dictionary would only cost time and memory.
 fn properties(schema: &SchemaRef, computed: &[String], compression: Compression) -> WriterProperties {
     let (kept_codec, computed_codec) = compression.codecs();
     let mut builder = WriterProperties::builder()
         .set_compression(kept_codec)
+        // Types as the Parquet specification has them, for readers that do not know arrow's schema.
+        .set_coerce_types(true)
         .set_created_by(format!("eigenstream version {}", env!("CARGO_PKG_VERSION")));
-    for name in computed {
-        let field = schema.field_with_name(name);
-        let path = ColumnPath::new(match field.map(|f| f.data_type()) {
-            Ok(DataType::FixedSizeList(item, _)) => vec![name.clone(), "list".into(), item.name().clone()],
-            _ => vec![name.clone()],
-        });
-        builder = builder
-            .set_column_dictionary_enabled(path.clone(), false)
-            .set_column_statistics_enabled(path.clone(), EnabledStatistics::Chunk)
-            .set_column_compression(path, computed_codec);
+    for field in schema.fields() {
+        let (leaf, numbers) = match field.data_type() {
+            DataType::FixedSizeList(item, _) => (vec![field.name().clone(), "list".into(), "element".into()], item.data_type()),
+            other => (vec![field.name().clone()], other),
+        };
+        let leaf = ColumnPath::new(leaf);
+        if numbers.is_floating() {
+            builder = builder.set_column_dictionary_enabled(leaf.clone(), false);
+        }
+        if computed.contains(field.name()) {
+            builder = builder
+                .set_column_statistics_enabled(leaf.clone(), EnabledStatistics::Chunk)
+                .set_column_compression(leaf, computed_codec);
+        }
     }
     builder.build()
 }
@@ -102,12 +119,12 @@ fn unencodable(e: ParquetError) -> Error {
 }
 
 impl Encoder {
-    /// `computed` names the computed columns; `width` is how many numbers they hold per row.
-    pub fn new(schema: SchemaRef, computed: &[String], width: usize, compression: Compression) -> Result<Encoder> {
+    /// `computed` names the computed columns; `row_bytes` is the size of a row, about.
+    pub fn new(schema: SchemaRef, computed: &[String], row_bytes: u64, compression: Compression) -> Result<Encoder> {
         let properties = properties(&schema, computed, compression);
         let writer = ArrowWriter::try_new(std::io::sink(), schema.clone(), Some(properties.clone())).map_err(unencodable)?;
         let (_, factory) = writer.into_serialized_writer().map_err(unencodable)?;
-        Ok(Encoder { factory, schema, properties, group_rows: group_rows(width) })
+        Ok(Encoder { factory, schema, properties, group_rows: group_rows(row_bytes) })
     }
 
     /// The schema of the batches.
@@ -263,7 +280,7 @@ impl ParquetSink {
 
 /// True when the output is one file rather than a directory.
 pub fn is_one_file(out: &Path) -> bool {
-    out.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet"))
+    inputs::is_parquet(out)
 }
 
 impl Sink for ParquetSink {

@@ -45,11 +45,10 @@ pub struct StagedFile {
 }
 
 impl StagedFile {
-    /// Creates the temporary file beside the target.
+    /// Creates the temporary file beside the target, or beside the file that a link points to.
     pub fn create(target: &Path) -> Result<StagedFile> {
-        if target.is_dir() {
-            return Err(Error::Misuse(format!("{} is a directory; name a file", target.display())));
-        }
+        check_file(target)?;
+        let target = &std::fs::canonicalize(target).unwrap_or_else(|_| target.to_path_buf());
         let (parent, prefix) = stage_name(target)?;
         remove_strays(&parent, &prefix);
         let mut alive = alive();
@@ -173,6 +172,18 @@ impl Drop for StagedDir {
     }
 }
 
+/// Refuses a target that is not a file, or has no directory to be in. Nothing is created: a long pass asks first.
+pub fn check_file(target: &Path) -> Result<()> {
+    match std::fs::metadata(target) {
+        Ok(found) if found.is_dir() => Err(Error::Misuse(format!("{} is a directory; name a file", target.display()))),
+        Ok(found) if !found.is_file() => Err(Error::Misuse(format!(
+            "{} is a device or pipe; output is renamed into place and needs a regular file",
+            target.display()
+        ))),
+        _ => stage_name(target).map(|_| ()),
+    }
+}
+
 fn stage_name(target: &Path) -> Result<(PathBuf, String)> {
     let name = target.file_name().ok_or_else(|| Error::Misuse(format!("'{}' names no file", target.display())))?;
     let parent = match target.parent() {
@@ -180,10 +191,8 @@ fn stage_name(target: &Path) -> Result<(PathBuf, String)> {
         _ => PathBuf::from("."),
     };
     if !parent.is_dir() {
-        return Err(Error::data(
-            Place::file(target),
-            format!("its directory {} does not exist; create it first", parent.display()),
-        ));
+        let wrong = if parent.exists() { "is not a directory; choose another" } else { "does not exist; create it first" };
+        return Err(Error::data(Place::file(target), format!("its directory {} {wrong}", parent.display())));
     }
     Ok((parent, format!(".{}{MARK}", name.to_string_lossy())))
 }

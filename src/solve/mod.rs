@@ -71,23 +71,29 @@ pub fn bytes(d: u64) -> u64 {
 /// because it may change the last digits.
 pub fn solve(sums: CoMoment, scaling: Scaling, asked: Components, threads: usize) -> Result<(Moments, Solution)> {
     let (moments, a, active, scale) = problem(sums, scaling);
-    let d = a.nrows();
-    blas::set_threads(threads);
+    let solution = blas::parallel(threads, || decompose(&moments, a, active, scale, scaling, asked))?;
+    Ok((moments, solution))
+}
+
+fn decompose(
+    moments: &Moments,
+    a: Array2<f64>,
+    active: Vec<usize>,
+    scale: Option<Array1<f64>>,
+    scaling: Scaling,
+    asked: Components,
+) -> Result<Solution> {
     let decomposed = blas::eigh(a.clone());
     let (values, vectors) = decomposed.map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
     let bound = if scaling.center { moments.rows.saturating_sub(1) } else { moments.rows };
-    let spectrum = Spectrum::new(&values, moments.rows, bound.min(d as u64) as usize);
+    let spectrum = Spectrum::new(&values, moments.rows, bound.min(a.nrows() as u64) as usize);
     let trace = a.diag().sum();
     let rules = Rules::new(&spectrum, trace, moments.weight, scaling.center);
     let k = rules.keep(asked, spectrum.rank)?;
     let components = spectrum::leading(&vectors, k);
     drop(vectors);
     let certificate = certify(&a, &spectrum, &components, trace, moments.mixed_error);
-    blas::set_threads(1);
-    Ok((
-        moments,
-        Solution { active, scale, components, eigenvalues: spectrum.values, rank: spectrum.rank, trace, rules, certificate },
-    ))
+    Ok(Solution { active, scale, components, eigenvalues: spectrum.values, rank: spectrum.rank, trace, rules, certificate })
 }
 
 /// The seed's matrix: S, S + Wμμᵀ without centring, either over the standard deviations.
@@ -124,20 +130,17 @@ pub fn deviations(moments: &Moments, sums_of_squares: ArrayView1<'_, f64>) -> Ar
 }
 
 fn certify(a: &Array2<f64>, spectrum: &Spectrum, u: &Array2<f64>, trace: f64, mixed_error: Option<f64>) -> Certificate {
+    let largest = spectrum.values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
     let mut residual = u.dot(a);
     for (mut row, (v, lambda)) in residual.rows_mut().into_iter().zip(u.rows().into_iter().zip(&spectrum.values)) {
         row.scaled_add(-lambda, &v);
+        // Relative before it is squared: λ₁ may be near the end of the range.
+        row /= largest;
     }
-    let largest = spectrum.values.first().copied().unwrap_or(0.0);
     let norm = |row: ArrayView1<'_, f64>| row.dot(&row).sqrt();
     let worst = residual.rows().into_iter().map(norm).fold(0.0, f64::max);
     let mut gram = u.dot(&u.t());
     gram.diag_mut().mapv_inplace(|g| g - 1.0);
-    let relative = |error: f64, of: f64| if of > 0.0 { error / of } else { 0.0 };
-    Certificate {
-        max_residual: relative(worst, largest),
-        orthogonality: gram.iter().fold(0.0, |m, g| g.abs().max(m)),
-        trace_error: relative((trace - spectrum.sum).abs(), trace),
-        mixed_error,
-    }
+    let trace_error = if trace > 0.0 { (trace - spectrum.sum).abs() / trace } else { 0.0 };
+    Certificate { max_residual: worst, orthogonality: gram.iter().fold(0.0, |m, g| g.abs().max(m)), trace_error, mixed_error }
 }

@@ -161,6 +161,8 @@ pub struct Densify<'a> {
     pub nulls: Nulls,
     /// f32 blocks where asked.
     pub precision: Precision,
+    /// What to do about a missing value under `--nulls error`.
+    pub advice: &'static str,
     /// For messages.
     pub path: &'a Path,
 }
@@ -243,7 +245,7 @@ impl Densify<'_> {
             Nulls::Drop => block.without_missing(),
             Nulls::Error => {
                 let place = self.place(first_row + u64::from(cell.row), cell.feature as usize);
-                Err(Error::data(place, "is null or NaN; choose --nulls drop or --nulls mean, or --exclude the column"))
+                Err(Error::data(place, format!("is null or NaN; {}", self.advice)))
             }
         }
     }

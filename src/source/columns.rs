@@ -120,7 +120,7 @@ impl Features {
             .columns
             .iter()
             .map(|c| match c.width {
-                Some(_) => format!("{}[{}]", c.name, c.len()),
+                Some(_) => format!("{} ({} elements)", c.name, c.len()),
                 None => c.name.clone(),
             })
             .collect();
@@ -135,7 +135,10 @@ impl Features {
     pub fn check(&self, dataset: &Dataset) -> Result<()> {
         let schema = Schema::new(dataset);
         for column in &self.columns {
-            let found = schema.find(&column.name)?;
+            let Ok(found) = schema.find(&column.name) else {
+                let problem = format!("has no column '{}', which the model needs", column.name);
+                return Err(Error::data(Place::file(dataset.first_path()), problem));
+            };
             let here = match &found.kind {
                 Kind::Vector(value, None) => {
                     format!("{value}[{}]", first_width(dataset, &column.name)?)
@@ -143,7 +146,8 @@ impl Features {
                 kind => kind.describe(),
             };
             if here != column.describe() {
-                let problem = format!("is {here} here but was {} when the model was fitted", column.describe());
+                let problem =
+                    format!("is {here} here but was {} when the model was fitted; cast it, or fit again", column.describe());
                 return Err(Error::data(Place::file(dataset.first_path()).column(&column.name), problem));
             }
         }
@@ -204,8 +208,10 @@ impl Choice {
         }
         if features.is_empty() {
             let place = Place::file(dataset.first_path());
-            return Err(Error::data(place, format!("no numeric column to work on; columns are {}", list(&dataset.columns))));
+            let left = if self.exclude.is_empty() { "to work on" } else { "is left to work on" };
+            return Err(Error::data(place, format!("no numeric column {left}; columns are {}", list(&dataset.columns))));
         }
+        distinct_names(&features, dataset)?;
         let chosen: Vec<&str> = features.columns.iter().map(|c| c.name.as_str()).collect();
         schema.agree(chosen.into_iter().chain(self.reserved.iter().map(String::as_str)))?;
         if self.columns.is_empty() {
@@ -225,8 +231,22 @@ impl Choice {
             None => Ok(()),
             Some(d) => {
                 let place = Place::file(&dataset.files[d.file].path).column(&d.column);
-                Err(Error::data(place, d.problem.clone()))
+                let problem = format!("{}; choose the features with --columns, or leave this one out with --exclude", d.problem);
+                Err(Error::data(place, problem))
             }
+        }
+    }
+}
+
+/// An element `a[0]` of a vector column and a column of that very name could not be told apart.
+fn distinct_names(features: &Features, dataset: &Dataset) -> Result<()> {
+    let mut seen = HashSet::new();
+    let bracketed = features.columns.iter().any(|c| c.width.is_none() && c.name.ends_with(']'));
+    match features.names().filter(|_| bracketed).find(|name| !seen.insert(name.clone())) {
+        None => Ok(()),
+        Some(name) => {
+            let place = Place::file(dataset.first_path()).column(name);
+            Err(Error::data(place, "is a column and an element of a vector column; leave one out with --exclude"))
         }
     }
 }
@@ -273,11 +293,8 @@ impl<'a> Schema<'a> {
     }
 
     fn find(&self, name: &str) -> Result<&'a ColumnInfo> {
-        self.by_name.get(name).copied().ok_or_else(|| Error::UnknownColumn {
-            path: self.dataset.first_path().to_path_buf(),
-            name: name.to_string(),
-            nearest: nearest(name, self.by_name.keys().copied()),
-        })
+        let names = || self.dataset.columns.iter().map(|c| c.name.as_str());
+        self.by_name.get(name).copied().ok_or_else(|| unknown(self.dataset.first_path(), name, names()))
     }
 
     /// Columns that a list of names and globs covers; each entry must cover one at least.
@@ -290,6 +307,11 @@ impl<'a> Schema<'a> {
             }
             if !name.contains(['*', '?', '[']) {
                 self.find(name)?;
+            }
+            if let Some((vector, _)) =
+                name.split_once('[').filter(|(v, rest)| rest.ends_with(']') && self.by_name.contains_key(v))
+            {
+                return Err(Error::Misuse(format!("'{name}' is an element; columns are chosen whole, name '{vector}'")));
             }
             let pattern = glob::Pattern::new(name).map_err(|e| Error::Misuse(format!("'{name}' is no glob: {e}")))?;
             let before = covered.len();
@@ -306,7 +328,7 @@ impl<'a> Schema<'a> {
         let needed: HashSet<&str> = names.collect();
         if let Some(name) = needed.iter().find(|n| self.twice.contains(**n)) {
             let place = Place::file(self.dataset.first_path()).column(*name);
-            return Err(Error::data(place, "is there more than once; rename one, or leave it out with --exclude"));
+            return Err(Error::data(place, "is there more than once; rename one of them"));
         }
         match self.dataset.differences.iter().find(|d| needed.contains(d.column.as_str())) {
             None => Ok(()),
@@ -323,10 +345,20 @@ pub fn agree<'n>(dataset: &Dataset, names: impl Iterator<Item = &'n str>) -> Res
     Schema::new(dataset).agree(names)
 }
 
+/// The error for a name that is not there: the nearest one that is, or some of them.
+pub fn unknown<'a>(path: &std::path::Path, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {
+    let hint = match nearest(name, names.clone()) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("columns are {}", crate::report::text::some(&names.map(str::to_string).collect::<Vec<_>>())),
+    };
+    Error::UnknownColumn { path: path.to_path_buf(), name: name.to_string(), hint }
+}
+
 /// The existing name that is nearest in spelling, if one is near enough to be a slip.
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
     let limit = (name.chars().count() / 3).max(1);
     names
+        .filter(|n| !n.is_empty())
         .map(|n| (strsim::damerau_levenshtein(&name.to_lowercase(), &n.to_lowercase()), n))
         .filter(|(distance, _)| *distance <= limit)
         .min()

@@ -150,6 +150,27 @@ impl Dataset {
         self.files.iter().map(|f| f.size).sum()
     }
 
+    /// Refuses an output that would replace an input, or that a later reading of the same directory would find.
+    pub fn refuse_output(&self, data: &[String], out: &Path) -> Result<()> {
+        let full = |path: &Path| std::fs::canonicalize(path).ok();
+        if let Some(out) = full(out)
+            && let Some(input) = self.files.iter().find(|f| full(&f.path).is_some_and(|p| p == out || p.starts_with(&out)))
+        {
+            return Err(Error::Misuse(format!("the output would replace the input {}; choose another -o", input.path.display())));
+        }
+        let parent = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let inside = |dir: &&String| {
+            Path::new(dir).is_dir() && full(parent).is_some_and(|p| full(Path::new(dir)).is_some_and(|d| p.starts_with(d)))
+        };
+        match data.iter().find(inside) {
+            Some(dir) => Err(Error::Misuse(format!(
+                "{} is inside the input directory {dir}, whose next reading would find it; choose another -o",
+                out.display()
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The first file's path, for messages about its columns.
     pub fn first_path(&self) -> &Path {
         self.files.first().map_or(Path::new(""), |f| &f.path)
@@ -163,17 +184,17 @@ impl Dataset {
         };
         for column in columns {
             match by_name.get_mut(&column.name) {
-                None => note(
-                    &column.name,
-                    format!("is not in {first}; choose the features with --columns, or leave this one out with --exclude"),
-                    !matches!(column.kind, Kind::Other(_)),
-                ),
+                None => note(&column.name, format!("is not in {first}"), !matches!(column.kind, Kind::Other(_))),
                 Some(known) => {
                     seen += 1;
                     if !reconcile(known, &column.kind) {
                         note(
                             &column.name,
-                            format!("is {} here but {} in {first}", column.kind.describe(), known.describe()),
+                            format!(
+                                "is {} here but {} in {first}; give it one type, or leave it out",
+                                column.kind.describe(),
+                                known.describe()
+                            ),
                             false,
                         );
                     }
@@ -186,7 +207,7 @@ impl Dataset {
                 self.differences.push(Difference {
                     file,
                     column: column.name.clone(),
-                    problem: format!("is missing here but is in {first}"),
+                    problem: format!("is missing here but is in {first}; add it, or leave it out"),
                     extra_number: false,
                 });
             }
@@ -246,6 +267,11 @@ impl Footer {
             ArrowReaderMetadata::try_new(Arc::new(metadata), options)
         })?;
         Ok(Footer { arrow, size, hash })
+    }
+
+    /// Bytes it takes once parsed.
+    pub fn size_in_memory(&self) -> u64 {
+        self.arrow.metadata().memory_size() as u64
     }
 
     /// The root columns with the widths of vector columns.

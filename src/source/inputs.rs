@@ -48,7 +48,7 @@ fn expand_one(argument: &str) -> Result<Vec<Input>> {
         return Ok(vec![single(path)]);
     }
     if !argument.contains(['*', '?', '[']) {
-        let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let gone = std::io::Error::from_raw_os_error(libc::ENOENT);
         return Err(Error::Io { action: "open", path: path.into(), source: gone });
     }
     let matches = glob::glob(argument).map_err(|e| Error::Misuse(format!("'{argument}' is no glob: {e}")))?;
@@ -72,6 +72,12 @@ fn single(path: &Path) -> Input {
     Input { path: path.to_path_buf(), relative }
 }
 
+/// True for names that end in .parquet, .parq or .pq.
+pub fn is_parquet(path: &Path) -> bool {
+    let known = |e: &std::ffi::OsStr| ["parquet", "parq", "pq"].iter().any(|k| e.eq_ignore_ascii_case(k));
+    path.extension().is_some_and(known)
+}
+
 fn walk(dir: &Path, root: &Path, found: &mut Vec<Input>) -> Result<()> {
     let entries = std::fs::read_dir(dir).map_err(Error::io("list", dir))?;
     for entry in entries {
@@ -82,7 +88,7 @@ fn walk(dir: &Path, root: &Path, found: &mut Vec<Input>) -> Result<()> {
         }
         if path.is_dir() {
             walk(&path, root, found)?;
-        } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet") || e.eq_ignore_ascii_case("parq")) {
+        } else if is_parquet(&path) {
             let relative = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
             found.push(Input { path, relative });
         }

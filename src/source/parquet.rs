@@ -12,12 +12,14 @@ use super::{Source, UNIT_ROWS, Unit, block_rows, pages};
 use crate::error::{Error, Place, Result};
 use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, Length};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 use bytes::Bytes;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::os::fd::AsRawFd;
@@ -41,6 +43,8 @@ pub struct Want {
     pub nulls: Nulls,
     /// f32 blocks where asked.
     pub precision: Precision,
+    /// What to do about a missing value under `--nulls error`; empty for the advice that suits a fit.
+    pub advice: &'static str,
 }
 
 impl Want {
@@ -125,6 +129,7 @@ impl Source for ParquetSource {
             kept: layout.kept,
             nulls: self.want.nulls,
             precision: self.want.precision,
+            advice: if self.want.advice.is_empty() { FIT_ADVICE } else { self.want.advice },
             path: &info.path,
         };
         let rows = block_rows(self.n_features());
@@ -143,6 +148,8 @@ impl Source for ParquetSource {
         Ok(Box::new(UnitBlocks { file: Arc::new(file), footer, arrow, direct, densify, unit, info, rows, done: 0, failed }))
     }
 }
+
+const FIT_ADVICE: &str = "choose --nulls drop or --nulls mean, or --exclude the column";
 
 const UNREADABLE: &str = "cannot be decoded, the file is damaged or cut short";
 
@@ -181,7 +188,10 @@ impl UnitBlocks<'_> {
             return Ok(RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty())));
         };
         let batch = guarded(&self.info.path, Some(group), UNREADABLE, || {
-            reader.next().transpose().map_err(|e| ParquetError::ArrowError(e.to_string()))
+            reader.next().transpose().map_err(|e| match e {
+                ArrowError::ParquetError(said) => ParquetError::General(said),
+                other => ParquetError::ArrowError(other.to_string()),
+            })
         })?;
         let found = batch.as_ref().map_or(0, RecordBatch::num_rows);
         batch.filter(|b| b.num_rows() == rows).ok_or_else(|| {
@@ -235,13 +245,8 @@ impl Layout {
     fn new(footer: &Footer, want: &Want, path: &Path) -> Result<Layout> {
         let roots: HashMap<&str, usize> =
             footer.arrow.schema().fields().iter().enumerate().map(|(i, f)| (f.name().as_str(), i)).collect();
-        let root = |name: &str| {
-            roots.get(name).copied().ok_or_else(|| Error::UnknownColumn {
-                path: path.to_path_buf(),
-                name: name.to_string(),
-                nearest: super::columns::nearest(name, roots.keys().copied()),
-            })
-        };
+        let root =
+            |name: &str| roots.get(name).copied().ok_or_else(|| super::columns::unknown(path, name, roots.keys().copied()));
         let mut direct = Vec::new();
         let doubles = want.precision == Precision::Exact && Densify::by_column(&want.features);
         let leaves = footer.first_leaves();
@@ -329,21 +334,38 @@ pub(crate) fn first_width(dataset: &Dataset, column: &str) -> Result<usize> {
     Err(Error::data(Place::file(dataset.first_path()).column(column), "is null in every row; leave it out with --exclude"))
 }
 
-/// Bytes that decoding one unit holds: for each wanted column of the largest row group of the
-/// largest file, a page as it is on disk and as it is decoded.
+/// Bytes that the decoder of a column holds besides its page: buffers, levels, its own state.
+const DECODER_BYTES: u64 = 32 << 10;
+
+/// Bytes of a row of these columns, uncompressed, in the largest row group.
+pub fn row_bytes(dataset: &Dataset, names: &HashSet<&str>) -> Result<u64> {
+    if names.is_empty() {
+        return Ok(0);
+    }
+    let Some((info, group)) = largest_row_group(dataset) else { return Ok(0) };
+    let footer = Footer::read(&info.path)?;
+    let schema = footer.arrow.parquet_schema();
+    let group = footer.arrow.metadata().row_group(group);
+    let kept = (0..schema.num_columns()).filter(|leaf| names.contains(schema.get_column_root(*leaf).name()));
+    let bytes: u64 = kept.map(|leaf| group.column(leaf).uncompressed_size().max(0) as u64).sum();
+    Ok(bytes / group.num_rows().max(1) as u64 + 8)
+}
+
+fn largest_row_group(dataset: &Dataset) -> Option<(&FileInfo, usize)> {
+    let groups = dataset.files.iter().flat_map(|f| f.row_groups.iter().enumerate().map(move |(g, group)| (group.bytes, f, g)));
+    groups.max_by_key(|(bytes, ..)| *bytes).map(|(_, file, group)| (file, group))
+}
+
+/// Bytes that decoding one unit holds: for each wanted column of the largest row group, a page as it
+/// is on disk and as it is decoded, and the decoder; and the footer.
 pub fn decode_bytes(dataset: &Dataset, want: &Want) -> Result<u64> {
-    let Some(info) = dataset.files.iter().max_by_key(|f| f.row_groups.iter().map(|g| g.bytes).max()) else {
-        return Ok(0);
-    };
-    let Some((group, _)) = info.row_groups.iter().enumerate().max_by_key(|(_, g)| g.bytes) else {
-        return Ok(0);
-    };
+    let Some((info, group)) = largest_row_group(dataset) else { return Ok(0) };
     let file = File::open(&info.path).map_err(Error::io("open", &info.path))?;
     let footer = Footer::of(&file, &info.path)?;
     let schema = footer.arrow.parquet_schema();
-    let names: std::collections::HashSet<&str> = want.names().collect();
+    let names: HashSet<&str> = want.names().collect();
     let row_group = footer.arrow.metadata().row_group(group);
-    let mut bytes = 0u64;
+    let mut bytes = footer.size_in_memory();
     for leaf in 0..schema.num_columns() {
         if !names.contains(schema.get_column_root(leaf).name()) {
             continue;
@@ -353,7 +375,7 @@ pub fn decode_bytes(dataset: &Dataset, want: &Want) -> Result<u64> {
         let page = |offset: i64| pages::at(&file, offset.max(0) as u64).map(|p| p.uncompressed + p.compressed);
         let data = page(chunk.data_page_offset()).unwrap_or(whole + stored).min(whole + stored);
         let dictionary = chunk.dictionary_page_offset().and_then(page).unwrap_or(0);
-        bytes = bytes.saturating_add(data).saturating_add(dictionary);
+        bytes = bytes.saturating_add(data + dictionary + DECODER_BYTES);
     }
     Ok(bytes)
 }
