@@ -307,6 +307,10 @@ fn a_budget_that_is_too_small_says_what_would_fit() {
         assert!(said.contains("budget is 30.0 MB; allow --memory ") && said.contains("or choose at most "), "{said}");
         let allowed = said.split("allow --memory ").nth(1).unwrap().split(',').next().unwrap().to_string();
         dir.ok(&["plan", "d.parquet", "--memory", &allowed]);
+        let most: usize = said.split("at most ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        let columns = |n: usize| (0..n).map(|j| format!("x{j}")).collect::<Vec<_>>().join(",");
+        dir.ok(&["plan", "d.parquet", "--memory", "30MB", "--columns", &columns(most)]);
+        dir.fails(1, &["plan", "d.parquet", "--memory", "30MB", "--columns", &columns(most + 30)]);
     }
     let run = dir.run(&["fit", "d.parquet", "--memory", "lots", "-o", "m"]);
     assert_eq!(run.code, Some(2));

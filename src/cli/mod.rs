@@ -29,7 +29,7 @@ pub fn name(command: &Command) -> &'static str {
 pub fn run(cli: &Cli) -> Result<()> {
     let talk = Talk::new(cli.quiet);
     match &cli.command {
-        Command::Plan(args) => plan::run(args, talk),
+        Command::Plan(args) => plan::run(args),
         Command::Fit(args) => fit::run(args, talk),
         Command::Transform(args) => apply::transform(args, talk),
         Command::Reconstruct(args) => apply::reconstruct(args, talk),

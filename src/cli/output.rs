@@ -64,7 +64,7 @@ impl Columns {
     /// makes it wait until the units before its own are written.
     pub fn crew(&self, dataset: &Dataset, want: &Want, output: &OutputSpec) -> Result<Crew> {
         let budget = Budget::new(output.resources.memory);
-        let pages = decode_bytes(dataset, want)?;
+        let pages = decode_bytes(dataset, want)?.total();
         let d = want.features.len();
         let rows = group_rows(self.row_bytes) as u64;
         let block = block_rows(d) as u64 * (24 * d as u64 + 3 * self.row_bytes);

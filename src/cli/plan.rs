@@ -10,17 +10,17 @@
 //! | | partial sums | (t + 2) × 8d² (× 6 with `--nulls mean`) |
 //! | decompose | matrix, vectors, work area | 32d² |
 
-use super::args::{FitSpec, FormChoice, PlanArgs};
+use super::args::{FitSpec, PlanArgs};
 use crate::accumulate::{Accumulate, Covariance, ImputedCovariance};
 use crate::budget::{Budget, Bytes, Ledger, Phase};
 use crate::error::{Error, Result};
 use crate::pass::window;
+use crate::report;
 use crate::report::text::{count, some, thousands};
-use crate::report::{self, Talk};
 use crate::solve::Scaling;
 use crate::source::block::Precision;
 use crate::source::columns::{Choice, Chosen};
-use crate::source::parquet::decode_bytes;
+use crate::source::parquet::{DecodeBytes, decode_bytes};
 use crate::source::{Dataset, Nulls, ParquetSource, Want, block_rows, inputs};
 use serde_json::json;
 use std::fmt::Write;
@@ -39,6 +39,8 @@ pub struct FitPlan {
     pub threads: usize,
     /// Worker threads that were wanted.
     pub threads_wanted: usize,
+    /// What one worker decodes with.
+    pub pages: DecodeBytes,
     /// What is held when.
     pub ledger: Ledger,
     /// The ceiling.
@@ -69,11 +71,12 @@ impl FitPlan {
         let pages = decode_bytes(&dataset, &want)?;
         let units = ParquetSource::new(&dataset, Want::default()).unit_count();
         let threads_wanted = spec.resources.threads().min(units.max(1));
-        let fits = |t: &usize| ledger(*t, pages, &want).peak_bytes() <= budget.bytes.0;
+        let d = want.features.len() as u64;
+        let fits = |t: &usize| ledger(*t, pages.total(), d, &want).peak_bytes() <= budget.bytes.0;
         let threads = (1..=threads_wanted).rev().find(fits).unwrap_or(1);
         let scaling = Scaling { center: !spec.no_center, standardize: spec.standardize };
-        let ledger = ledger(threads, pages, &want);
-        Ok(FitPlan { dataset, chosen, want, scaling, threads, threads_wanted, ledger, budget })
+        let ledger = ledger(threads, pages.total(), d, &want);
+        Ok(FitPlan { dataset, chosen, want, scaling, threads, threads_wanted, pages, ledger, budget })
     }
 
     /// Refuses what the budget cannot hold, and says what would fit.
@@ -90,27 +93,28 @@ impl FitPlan {
         })
     }
 
-    /// The most features whose sums fit the budget, everything else as it is.
+    /// The most features that fit the budget on one thread, if their pages are like those of all.
     fn most_features(&self) -> u64 {
-        let spent = self.ledger.phases[0].items[0].bytes;
-        let room = self.budget.bytes.0.saturating_sub(spent) as f64;
-        let per_square = match self.want.nulls {
-            Nulls::Mean => 8.0 * 15.0,
-            _ => 8.0 * 4.0,
-        };
-        ((room / per_square).sqrt() as u64).min(self.want.features.len() as u64 - 1)
+        let all = self.want.features.len() as u64;
+        let fits = |d: u64| ledger(1, self.pages.share(d, all), d, &self.want).peak_bytes() <= self.budget.bytes.0;
+        let (mut low, mut high) = (0, all);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if fits(middle) { low = middle } else { high = middle }
+        }
+        low
     }
 
-    /// Reserved for forms to come; says why this one was taken.
+    /// Why the form was taken.
     fn reason(&self) -> String {
         let d = self.want.features.len() as u64;
         format!("one {d} × {d} matrix ({}) adds up row by row", Bytes(8 * d * d))
     }
 }
 
-fn ledger(threads: usize, pages: u64, want: &Want) -> Ledger {
+/// What d features hold on this many threads.
+fn ledger(threads: usize, pages: u64, d: u64, want: &Want) -> Ledger {
     let t = threads as u64;
-    let d = want.features.len() as u64;
     let rows = block_rows(d as usize) as u64;
     let held = |d: u64, rows: u64| match want.nulls {
         Nulls::Mean => ImputedCovariance::bytes(d, rows),
@@ -154,8 +158,7 @@ fn check_precision(spec: &FitSpec, chosen: &Chosen) -> Result<()> {
 }
 
 /// Prints a plan, and fails if it does not fit.
-pub fn run(args: &PlanArgs, _talk: Talk) -> Result<()> {
-    debug_assert!(matches!(args.fit.form, FormChoice::Auto | FormChoice::Primal));
+pub fn run(args: &PlanArgs) -> Result<()> {
     let plan = FitPlan::new(&args.fit)?;
     report::print(&if args.json { report::json::pretty(&as_json(&plan)) } else { as_text(&plan) })?;
     plan.check()

@@ -5,7 +5,7 @@
 //!
 //! | field | shape | is |
 //! |---|---|---|
-//! | `mean` | d | μ; zero without centring is *not* stored here, see `center` |
+//! | `mean` | d | μ, whether or not it is subtracted (see `center`) |
 //! | `scale` | d or none | sample standard deviations |
 //! | `components` | k × d | rows of Uᵀ, orthonormal |
 //! | `eigenvalues` | all known | of the seed's matrix, without 1/n, descending |

@@ -356,16 +356,37 @@ fn largest_row_group(dataset: &Dataset) -> Option<(&FileInfo, usize)> {
     groups.max_by_key(|(bytes, ..)| *bytes).map(|(_, file, group)| (file, group))
 }
 
-/// Bytes that decoding one unit holds: for each wanted column of the largest row group, a page as it
-/// is on disk and as it is decoded, and the decoder; and the footer.
-pub fn decode_bytes(dataset: &Dataset, want: &Want) -> Result<u64> {
-    let Some((info, group)) = largest_row_group(dataset) else { return Ok(0) };
+/// Bytes that one worker holds to decode.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DecodeBytes {
+    /// The parsed footer, whatever is read.
+    pub footer: u64,
+    /// For each wanted column of the largest row group, a page as it is on disk and as it is decoded,
+    /// and the decoder.
+    pub columns: u64,
+}
+
+impl DecodeBytes {
+    /// Of `part` of the columns out of `all`.
+    pub fn share(&self, part: u64, all: u64) -> u64 {
+        self.footer + (self.columns as f64 * part as f64 / all.max(1) as f64).ceil() as u64
+    }
+
+    /// Of all columns.
+    pub fn total(&self) -> u64 {
+        self.footer.saturating_add(self.columns)
+    }
+}
+
+/// What decoding holds, from footers and page headers.
+pub fn decode_bytes(dataset: &Dataset, want: &Want) -> Result<DecodeBytes> {
+    let Some((info, group)) = largest_row_group(dataset) else { return Ok(DecodeBytes::default()) };
     let file = File::open(&info.path).map_err(Error::io("open", &info.path))?;
     let footer = Footer::of(&file, &info.path)?;
     let schema = footer.arrow.parquet_schema();
     let names: HashSet<&str> = want.names().collect();
     let row_group = footer.arrow.metadata().row_group(group);
-    let mut bytes = footer.size_in_memory();
+    let mut columns = 0u64;
     for leaf in 0..schema.num_columns() {
         if !names.contains(schema.get_column_root(leaf).name()) {
             continue;
@@ -375,9 +396,9 @@ pub fn decode_bytes(dataset: &Dataset, want: &Want) -> Result<u64> {
         let page = |offset: i64| pages::at(&file, offset.max(0) as u64).map(|p| p.uncompressed + p.compressed);
         let data = page(chunk.data_page_offset()).unwrap_or(whole + stored).min(whole + stored);
         let dictionary = chunk.dictionary_page_offset().and_then(page).unwrap_or(0);
-        bytes = bytes.saturating_add(data + dictionary + DECODER_BYTES);
+        columns = columns.saturating_add(data + dictionary + DECODER_BYTES);
     }
-    Ok(bytes)
+    Ok(DecodeBytes { footer: footer.size_in_memory(), columns })
 }
 
 /// Positioned reads of one file: many columns at once without a descriptor or a seek for each.
