@@ -11,8 +11,10 @@
 pub mod block;
 pub mod columns;
 pub mod dense;
+mod densify;
 mod direct;
 pub mod footer;
+mod grid;
 pub mod inputs;
 pub mod pages;
 pub mod parquet;

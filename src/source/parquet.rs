@@ -4,8 +4,9 @@
 //! open unit: one page per column (compressed and not), one batch of arrow arrays, one block. Only
 //! wanted columns are decoded.
 
-use super::block::{Block, Densify, Incoming, Nulls, Origin, Precision};
+use super::block::{Block, Nulls, Precision};
 use super::columns::Features;
+use super::densify::{Densify, Incoming, Origin};
 use super::direct::{self, DirectColumn};
 use super::footer::{Dataset, FileInfo, Footer, guarded};
 use super::{Source, UNIT_ROWS, Unit, block_rows, pages};

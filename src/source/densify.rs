@@ -1,0 +1,324 @@
+//! A record batch → a dense block.
+//!
+//! Enters: arrow arrays of any supported type, and decoders for direct columns. Leaves: a [`Block`]
+//! whose missing cells have met the policy. Holds one block, plus 8 bytes per missing cell.
+//!
+//! Scalar tables are dense in F order (a column is a copy), vector columns in C order (a row is a
+//! copy); everything downstream takes both.
+
+use super::block::{Block, Nulls, Precision, Tally, Values};
+use super::columns::{FeatureColumn, Features};
+use super::grid::{Cells, Grid, Order, Target};
+use crate::error::{Error, Place, Result};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::*;
+use ndarray::{Array1, Array2, ShapeBuilder};
+use std::path::Path;
+
+/// Integers beyond this are not all f64 numbers.
+const EXACT: u64 = 1 << 53;
+
+/// How batches of one file become blocks.
+pub struct Densify<'a> {
+    /// The features.
+    pub features: &'a Features,
+    /// For each feature column, where its values come from.
+    pub origins: Vec<Origin>,
+    /// Position of the weight column.
+    pub weight: Option<(usize, &'a str)>,
+    /// Positions of the columns passed through.
+    pub kept: Option<Vec<usize>>,
+    /// The policy.
+    pub nulls: Nulls,
+    /// f32 blocks where asked.
+    pub precision: Precision,
+    /// What to do about a missing value under `--nulls error`.
+    pub advice: &'static str,
+    /// For messages.
+    pub path: &'a Path,
+}
+
+/// Where a column's values come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The column at this position of the record batch.
+    Batch(usize),
+    /// The column at this position among those decoded straight into the block.
+    Direct(usize),
+}
+
+/// The rows of one block on their way: a record batch for most columns, and a decoder that appends the
+/// next values of a direct column and tells which rows have none.
+pub struct Incoming<'a> {
+    /// Rows of the block.
+    pub rows: usize,
+    /// The first of them, counted within the file.
+    pub first_row: u64,
+    /// All columns that are not direct; without columns where there are none.
+    pub batch: &'a RecordBatch,
+    /// Decodes direct columns.
+    pub direct: &'a mut DirectDecoder<'a>,
+}
+
+/// Appends the values of the direct column at a position, and tells which rows have none.
+pub type DirectDecoder<'a> = dyn FnMut(usize, &mut Vec<f64>, &mut dyn FnMut(usize)) -> Result<()> + 'a;
+
+impl Densify<'_> {
+    /// The next block.
+    pub fn block(&self, incoming: Incoming<'_>) -> Result<Block> {
+        match self.precision {
+            Precision::Exact => self.fill(incoming, Values::F64),
+            Precision::Mixed => self.fill(incoming, Values::F32),
+        }
+    }
+
+    /// True when features lie in F order: unless most come from vector columns.
+    pub fn by_column(features: &Features) -> bool {
+        let vectors: usize = features.columns.iter().filter(|c| c.width.is_some()).map(FeatureColumn::len).sum();
+        2 * vectors <= features.len()
+    }
+
+    fn fill<T: Target>(&self, incoming: Incoming<'_>, wrap: fn(Array2<T>) -> Values) -> Result<Block> {
+        let Incoming { rows, first_row, batch, direct } = incoming;
+        let d = self.features.len();
+        let order = if Self::by_column(self.features) { Order::F } else { Order::C };
+        let mut grid = Grid::new(rows, d, order);
+        let mut tally = Tally { rows: rows as u64, ..Tally::default() };
+        let mut first = 0;
+        for (column, origin) in self.features.columns.iter().zip(&self.origins) {
+            match origin {
+                Origin::Batch(at) => self.column(column, batch.column(*at), first, first_row, &mut grid, &mut tally)?,
+                Origin::Direct(at) => grid.put_direct(first, |out, miss| direct(*at, out, miss))?,
+            }
+            first += column.len();
+        }
+        grid.find_nan(|row, feature| {
+            let place = self.place(first_row + row as u64, feature);
+            Err(Error::data(place, "is infinite; remove the row or replace the value, there is no mean to centre by"))
+        })?;
+        let weights = self.weights(batch, first_row)?;
+        let kept = self.kept.as_ref().map(|positions| batch.project(positions)).transpose();
+        let kept = kept.map_err(|e| Error::Internal(format!("projection: {e}")))?;
+        let (data, mut missing) = grid.into_parts();
+        missing.sort_unstable();
+        for cell in &missing {
+            *tally.missing.entry(cell.feature).or_default() += 1;
+        }
+        let values = Array2::from_shape_vec((rows, d).set_f(order == Order::F), data)
+            .map_err(|e| Error::Internal(format!("block shape: {e}")))?;
+        self.apply_policy(Block { values: wrap(values), weights, missing, kept, tally }, first_row)
+    }
+
+    fn apply_policy(&self, block: Block, first_row: u64) -> Result<Block> {
+        let Some(cell) = block.missing.first() else { return Ok(block) };
+        match self.nulls {
+            Nulls::Mean => Ok(block),
+            Nulls::Drop => block.without_missing(),
+            Nulls::Error => {
+                let place = self.place(first_row + u64::from(cell.row), cell.feature as usize);
+                Err(Error::data(place, format!("is null or NaN; {}", self.advice)))
+            }
+        }
+    }
+
+    fn place(&self, row: u64, feature: usize) -> Place {
+        Place::file(self.path).column(self.features.name(feature)).row(row)
+    }
+
+    /// One column into the grid, starting at feature `first`.
+    fn column<T: Target>(
+        &self,
+        column: &FeatureColumn,
+        array: &ArrayRef,
+        first: usize,
+        first_row: u64,
+        grid: &mut Grid<T>,
+        tally: &mut Tally,
+    ) -> Result<()> {
+        let (cells, values) = match column.width {
+            None => (Cells::Scalar, array.clone()),
+            Some(width) => self.vector_cells(column, width, array, first_row)?,
+        };
+        let rounded = count_rounded(&values);
+        if rounded > 0 {
+            *tally.rounded.entry(first as u32).or_default() += rounded;
+        }
+        macro_rules! put {
+            ($t:ty) => {{
+                let a = values.as_primitive::<$t>();
+                grid.put(a.values(), a.nulls(), &cells, column, first)
+            }};
+        }
+        match values.data_type() {
+            DataType::Float64 => put!(Float64Type),
+            DataType::Float32 => put!(Float32Type),
+            DataType::Float16 => put!(Float16Type),
+            DataType::Int8 => put!(Int8Type),
+            DataType::Int16 => put!(Int16Type),
+            DataType::Int32 => put!(Int32Type),
+            DataType::Int64 => put!(Int64Type),
+            DataType::UInt8 => put!(UInt8Type),
+            DataType::UInt16 => put!(UInt16Type),
+            DataType::UInt32 => put!(UInt32Type),
+            DataType::UInt64 => put!(UInt64Type),
+            _ => {
+                let a = as_f64(&values, self.path, &column.name)?;
+                grid.put(a.values(), a.nulls(), &cells, column, first)
+            }
+        }
+        Ok(())
+    }
+
+    /// Where each row of a vector column starts among its values.
+    fn vector_cells(&self, column: &FeatureColumn, width: usize, array: &ArrayRef, first_row: u64) -> Result<(Cells, ArrayRef)> {
+        let wrong = |row: usize, len: usize| {
+            let place = Place::file(self.path).column(&column.name).row(first_row + row as u64);
+            Error::data(
+                place,
+                format!(
+                    "has {len} elements where {width} are expected; a vector column needs the same length in every row, leave it out with --exclude"
+                ),
+            )
+        };
+        let mut starts = Vec::with_capacity(array.len());
+        let values = match array.data_type() {
+            DataType::FixedSizeList(_, _) => {
+                let list = array.as_fixed_size_list();
+                if list.value_length() as usize != width && !list.is_empty() {
+                    return Err(wrong(0, list.value_length() as usize));
+                }
+                starts.extend((0..list.len()).map(|r| list.is_valid(r).then(|| list.value_offset_at(r))));
+                list.values().clone()
+            }
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                row_starts(list.offsets().iter().map(|o| *o as usize), list.nulls(), width, &mut starts, wrong)?;
+                list.values().clone()
+            }
+            DataType::LargeList(_) => {
+                let list = array.as_list::<i64>();
+                row_starts(list.offsets().iter().map(|o| *o as usize), list.nulls(), width, &mut starts, wrong)?;
+                list.values().clone()
+            }
+            other => {
+                return Err(Error::Internal(format!("column '{}' decoded as {other}", column.name)));
+            }
+        };
+        Ok((Cells::Vector { starts, width }, values))
+    }
+
+    fn weights(&self, batch: &RecordBatch, first_row: u64) -> Result<Option<Array1<f64>>> {
+        let Some((position, name)) = self.weight else {
+            return Ok(None);
+        };
+        let weights = as_f64(batch.column(position), self.path, name)?;
+        for row in 0..weights.len() {
+            let found = if weights.is_null(row) { "null".to_string() } else { weights.value(row).to_string() };
+            let valid = weights.is_valid(row) && weights.value(row).is_finite() && weights.value(row) >= 0.0;
+            if !valid {
+                let place = Place::file(self.path).column(name).row(first_row + row as u64);
+                return Err(Error::data(place, format!("is {found}; a weight must be a number ≥ 0")));
+            }
+        }
+        Ok(Some(Array1::from_iter(weights.values().iter().copied())))
+    }
+}
+
+/// Row starts from list offsets; `None` for a null row.
+fn row_starts(
+    offsets: impl Iterator<Item = usize> + Clone,
+    nulls: Option<&NullBuffer>,
+    width: usize,
+    starts: &mut Vec<Option<usize>>,
+    wrong: impl Fn(usize, usize) -> Error,
+) -> Result<()> {
+    for (row, (start, end)) in offsets.clone().zip(offsets.skip(1)).enumerate() {
+        let valid = nulls.is_none_or(|n| n.is_valid(row));
+        if valid && end - start != width {
+            return Err(wrong(row, end - start));
+        }
+        starts.push(valid.then_some(start));
+    }
+    Ok(())
+}
+
+/// Anything numeric as f64: the slow road for bools, decimals and dictionaries.
+fn as_f64(array: &ArrayRef, path: &Path, column: &str) -> Result<Float64Array> {
+    let failed = |e: String| Error::data(Place::file(path).column(column), format!("cannot be read as numbers: {e}"));
+    let power = |scale: i8| 10f64.powi(i32::from(scale));
+    // A decimal's digits divided by a power of ten is the nearest f64 while both are exact.
+    Ok(match array.data_type() {
+        DataType::Decimal128(_, scale) => {
+            let unit = power(*scale);
+            array.as_primitive::<Decimal128Type>().unary(|v| v as f64 / unit)
+        }
+        DataType::Decimal256(_, scale) => {
+            let unit = power(*scale);
+            array.as_primitive::<Decimal256Type>().unary(|v| num_traits::ToPrimitive::to_f64(&v).unwrap_or(f64::NAN) / unit)
+        }
+        DataType::Dictionary(_, value) => {
+            let plain = arrow::compute::cast(array, value).map_err(|e| failed(e.to_string()))?;
+            as_f64(&plain, path, column)?
+        }
+        _ => {
+            let plain = arrow::compute::cast(array, &DataType::Float64).map_err(|e| failed(e.to_string()))?;
+            plain.as_primitive::<Float64Type>().clone()
+        }
+    })
+}
+
+/// How many numbers f64 cannot hold exactly because they have more than 53 bits.
+fn count_rounded(array: &ArrayRef) -> u64 {
+    let count = match array.data_type() {
+        DataType::Int64 => array.as_primitive::<Int64Type>().values().iter().filter(|v| v.unsigned_abs() > EXACT).count(),
+        DataType::UInt64 => array.as_primitive::<UInt64Type>().values().iter().filter(|v| **v > EXACT).count(),
+        DataType::Decimal128(_, _) => {
+            array.as_primitive::<Decimal128Type>().iter().flatten().filter(|v| v.unsigned_abs() > u128::from(EXACT)).count()
+        }
+        DataType::Decimal256(_, _) => {
+            let limit = arrow::datatypes::i256::from_i128(i128::from(EXACT));
+            array.as_primitive::<Decimal256Type>().iter().flatten().filter(|v| *v > limit || -*v > limit).count()
+        }
+        DataType::Dictionary(_, value) if matches!(**value, DataType::Int64 | DataType::UInt64) => {
+            return count_rounded(array.as_any_dictionary().values());
+        }
+        _ => 0,
+    };
+    count as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Decimal128Array, Int64Array, ListArray};
+    use std::sync::Arc;
+
+    #[test]
+    fn decimals_are_the_nearest_f64() {
+        let array: ArrayRef = Arc::new(Decimal128Array::from(vec![1234, -5, 0]).with_precision_and_scale(10, 2).unwrap());
+        let numbers = as_f64(&array, Path::new("f"), "c").unwrap();
+        assert_eq!(numbers.values(), &[12.34, -0.05, 0.0]);
+    }
+
+    #[test]
+    fn large_integers_are_counted() {
+        let array: ArrayRef = Arc::new(Int64Array::from(vec![1 << 53, (1 << 53) + 1, i64::MIN, 7]));
+        assert_eq!(count_rounded(&array), 2);
+    }
+
+    #[test]
+    fn lists_of_other_lengths_are_refused() {
+        let list = ListArray::from_iter_primitive::<Float64Type, _, _>(vec![
+            Some(vec![Some(1.0), Some(2.0)]),
+            None,
+            Some(vec![Some(3.0)]),
+        ]);
+        let mut starts = Vec::new();
+        let wrong = |row: usize, len: usize| Error::Internal(format!("row {row} has {len}"));
+        let offsets = list.offsets().iter().map(|o| *o as usize);
+        let refused = row_starts(offsets, list.nulls(), 2, &mut starts, wrong).unwrap_err();
+        assert!(refused.to_string().contains("row 2 has 1"), "{refused}");
+        assert_eq!(starts, [Some(0), None]);
+    }
+}
