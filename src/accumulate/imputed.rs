@@ -15,10 +15,10 @@
 //!
 //! Without missing cells P is 0 and C is W, and the move is Chan's rule.
 
-use super::{Accumulate, Center, CoMoment, Moments};
+use super::{Accumulate, Center, CoMoment, Moments, add_outer};
 use crate::blas;
-use crate::source::{Block, dense};
-use ndarray::{Array1, Array2, Axis, Zip};
+use crate::source::{Block, MissingCell, dense};
+use ndarray::{Array1, Array2, ShapeBuilder, Zip};
 
 /// S, P and C around the mean of the present cells so far.
 #[derive(Debug, Clone)]
@@ -29,59 +29,80 @@ pub struct ImputedCovariance {
     s: Array2<f64>,
     p: Array2<f64>,
     c: Array2<f64>,
+    /// False while no cell was missing: then P is 0 around the mean and C is W everywhere.
+    holes: bool,
 }
 
 impl ImputedCovariance {
     /// Of no rows yet.
     pub fn new(d: usize) -> ImputedCovariance {
         let zeros = || Array2::zeros((d, d));
-        ImputedCovariance { rows: 0, weight: 0.0, mean: Center::zeros(d), s: zeros(), p: zeros(), c: zeros() }
+        ImputedCovariance { rows: 0, weight: 0.0, mean: Center::zeros(d), s: zeros(), p: zeros(), c: zeros(), holes: false }
     }
 
     fn of(mut block: Block) -> ImputedCovariance {
         let missing = std::mem::take(&mut block.missing);
-        let weights = block.weights.take().unwrap_or_else(|| Array1::ones(block.rows()));
+        let weights = block.weights.take();
+        let rows = block.rows();
+        let weight = weights.as_ref().map_or(rows as f64, |w| w.sum());
+        let roots = weights.as_ref().map(|w| w.mapv(f64::sqrt));
         let mut y = block.into_f64();
-        let (n, d) = y.dim();
-        let mut present = Array2::<f64>::ones((n, d));
-        for cell in &missing {
-            present[[cell.row as usize, cell.feature as usize]] = 0.0;
-        }
-        let totals = present.t().dot(&weights);
+        let d = y.ncols();
+        let presence = (!missing.is_empty()).then(|| presence(&y, &missing, roots.as_ref()));
+        let totals = presence.as_ref().map_or_else(|| Array1::from_elem(d, weight), |(_, c)| c.diag().to_owned());
         // Missing cells hold 0 and stay 0. The second round centres by the rounding error of the first.
         let mut centre = || {
-            let mut shift = dense::column_sums(&y, Some(&weights));
+            let mut shift = dense::column_sums(&y, weights.as_ref());
             Zip::from(&mut shift).and(&totals).for_each(|s, &t| *s = if t > 0.0 { *s / t } else { 0.0 });
-            y.zip_mut_with(&(&present * &shift), |y, s| *y -= s);
+            dense::shift(&mut y, Some(&shift), None);
+            missing.iter().for_each(|cell| y[[cell.row as usize, cell.feature as usize]] = 0.0);
             shift
         };
         let mean = Center::new(centre(), centre());
-        let roots = weights.mapv(f64::sqrt).insert_axis(Axis(1));
-        y *= &roots;
-        present *= &roots;
+        if let Some(roots) = &roots {
+            dense::scale_rows(&mut y, roots);
+        }
         let mut s = Array2::zeros((d, d));
         blas::syrk(y.view(), 0.0, s.view_mut());
         blas::mirror(&mut s);
-        let (p, c) = if missing.is_empty() {
-            (Array2::zeros((d, d)), Array2::from_elem((d, d), weights.sum()))
-        } else {
-            (y.t().dot(&present), present.t().dot(&present))
+        let holes = presence.is_some();
+        let (p, c) = match presence {
+            None => (Array2::zeros((d, d)), Array2::from_elem((d, d), weight)),
+            Some((m, c)) => (y.t().dot(&m), c),
         };
-        ImputedCovariance { rows: n as u64, weight: weights.sum(), mean, s, p, c }
+        ImputedCovariance { rows: rows as u64, weight, mean, s, p, c, holes }
     }
 
-    /// Moves the centre to `mean`.
-    fn recentre(&mut self, mean: &Center) {
+    /// Moves the centre to `mean`. Where neither side of a merge has holes, the two moves leave P at 0
+    /// (e_a W_a + e_b W_b = 0 around their common mean) and S gets Chan's term.
+    fn recentre(&mut self, mean: &Center, holes: bool) {
         let e = self.mean.minus(mean);
-        let d = e.len();
-        for i in 0..d {
-            for j in 0..d {
+        self.mean = mean.clone();
+        if !holes {
+            add_outer(&mut self.s, self.weight, &e);
+            blas::mirror(&mut self.s);
+            return;
+        }
+        for i in 0..e.len() {
+            for j in 0..e.len() {
                 self.s[[i, j]] += e[j] * self.p[[i, j]] + e[i] * self.p[[j, i]] + e[i] * e[j] * self.c[[i, j]];
             }
         }
         Zip::from(self.p.rows_mut()).and(self.c.rows()).and(&e).for_each(|mut p, c, &e| p.scaled_add(e, &c));
-        self.mean = mean.clone();
     }
+}
+
+/// √w·m in y's own order, and C = Σ w m mᵀ.
+fn presence(y: &Array2<f64>, missing: &[MissingCell], roots: Option<&Array1<f64>>) -> (Array2<f64>, Array2<f64>) {
+    let mut m = Array2::from_elem(y.raw_dim().set_f(!y.is_standard_layout()), 1.0);
+    missing.iter().for_each(|cell| m[[cell.row as usize, cell.feature as usize]] = 0.0);
+    if let Some(roots) = roots {
+        dense::scale_rows(&mut m, roots);
+    }
+    let mut c = Array2::zeros((y.ncols(), y.ncols()));
+    blas::syrk(m.view(), 0.0, c.view_mut());
+    blas::mirror(&mut c);
+    (m, c)
 }
 
 impl Accumulate for ImputedCovariance {
@@ -116,11 +137,13 @@ impl Accumulate for ImputedCovariance {
             *delta *= if a + b > 0.0 { b / (a + b) } else { 0.0 };
         });
         let mean = self.mean.plus(&delta);
-        self.recentre(&mean);
-        later.recentre(&mean);
+        let holes = self.holes || later.holes;
+        self.recentre(&mean, holes);
+        later.recentre(&mean, holes);
         self.s += &later.s;
         self.p += &later.p;
         self.c += &later.c;
+        self.holes = holes;
         self.rows += later.rows;
         self.weight += later.weight;
     }
