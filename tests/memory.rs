@@ -47,8 +47,10 @@ fn the_plan_keeps_its_word() {
     dir.ok(&["generate", "embedding", "--rows", "20000", "--columns", "700", "--files", "2", "-o", "vectors"]);
     dir.ok(&["generate", "nulls", "--rows", "20000", "--columns", "300", "--files", "2", "-o", "nulls"]);
     dir.ok(&["generate", "wide", "--rows", "503", "-o", "wide"]);
+    dir.ok(&["generate", "smallgroups", "--rows", "400000", "--files", "1", "-o", "groups"]);
     for (data, options) in [
         ("tall", vec![]),
+        ("groups", vec![]),
         ("wide", vec![]),
         ("wide", vec!["--memory", "230MB"]),
         ("vectors", vec!["--precision", "mixed", "--exclude", "id"]),

@@ -69,6 +69,8 @@ pub fn fit(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     if plan.dataset.rows() == 0 {
         return Err(Error::data(Place::file(plan.dataset.first_path()), "there are no rows to fit"));
     }
+    // What the footers took while they were looked at.
+    crate::budget::release_freed_memory();
     let source = ParquetSource::new(&plan.dataset, plan.want.clone());
     let (sums, tally) = {
         let progress = talk.progress("fit", plan.dataset.rows(), plan.dataset.bytes());

@@ -64,7 +64,7 @@ impl Columns {
     /// makes it wait until the units before its own are written.
     pub fn crew(&self, dataset: &Dataset, want: &Want, output: &OutputSpec) -> Result<Crew> {
         let budget = Budget::new(output.resources.memory);
-        let pages = decode_bytes(dataset, want)?.total();
+        let pages = decode_bytes(dataset, want)?;
         let d = want.features.len();
         let rows = group_rows(self.row_bytes) as u64;
         let block = block_rows(d) as u64 * (24 * d as u64 + 3 * self.row_bytes);
@@ -73,7 +73,7 @@ impl Columns {
             let t = crew.threads as u64;
             let waiting = (window(crew.threads) * crew.queue) as u64;
             let phase = Phase::new("streaming")
-                .hold("pages", pages.saturating_mul(t))
+                .hold("footers and pages", pages.total(crew.threads))
                 .hold("batches and blocks", t.saturating_mul(block))
                 .hold("column writers", t.saturating_mul(writers))
                 .hold("row groups being written", (t + waiting).saturating_mul(rows * self.row_bytes));

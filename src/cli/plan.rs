@@ -5,7 +5,8 @@
 //!
 //! | phase | buffer | bytes |
 //! |---|---|---|
-//! | stream | pages being decoded | t × (pages of all columns, from their headers) |
+//! | stream | footers | as parsed, those kept and one more |
+//! | | pages being decoded | t × (pages of all columns, from their headers) |
 //! | | batches and blocks | t × 24·b·d |
 //! | | partial sums | (t + 2) × 8d² (× 6 with `--nulls mean`) |
 //! | decompose | matrix, vectors, work area | 32d² |
@@ -39,7 +40,7 @@ pub struct FitPlan {
     pub threads: usize,
     /// Worker threads that were wanted.
     pub threads_wanted: usize,
-    /// What one worker decodes with.
+    /// What workers decode with.
     pub pages: DecodeBytes,
     /// What is held when.
     pub ledger: Ledger,
@@ -72,10 +73,10 @@ impl FitPlan {
         let units = ParquetSource::new(&dataset, Want::default()).unit_count();
         let threads_wanted = spec.resources.threads().min(units.max(1));
         let d = want.features.len() as u64;
-        let fits = |t: &usize| ledger(*t, pages.total(), d, &want).peak_bytes() <= budget.bytes.0;
+        let fits = |t: &usize| ledger(*t, pages, d, &want).peak_bytes() <= budget.bytes.0;
         let threads = (1..=threads_wanted).rev().find(fits).unwrap_or(1);
         let scaling = Scaling { center: !spec.no_center, standardize: spec.standardize };
-        let ledger = ledger(threads, pages.total(), d, &want);
+        let ledger = ledger(threads, pages, d, &want);
         Ok(FitPlan { dataset, chosen, want, scaling, threads, threads_wanted, pages, ledger, budget })
     }
 
@@ -113,7 +114,7 @@ impl FitPlan {
 }
 
 /// What d features hold on this many threads.
-fn ledger(threads: usize, pages: u64, d: u64, want: &Want) -> Ledger {
+fn ledger(threads: usize, pages: DecodeBytes, d: u64, want: &Want) -> Ledger {
     let t = threads as u64;
     let rows = block_rows(d as usize) as u64;
     let held = |d: u64, rows: u64| match want.nulls {
@@ -124,7 +125,7 @@ fn ledger(threads: usize, pages: u64, d: u64, want: &Want) -> Ledger {
     let scratch = held(d, rows) - held(d, 0);
     let mixed = if want.precision == Precision::Mixed { 4 * d * d + 4 * rows * d } else { 0 };
     let stream = Phase::new("streaming")
-        .hold(format!("pages of {}", count(t, "worker")), pages.saturating_mul(t))
+        .hold(format!("footers and pages of {}", count(t, "worker")), pages.total(threads))
         .hold("batches and blocks", t.saturating_mul(16 * rows * d + scratch + mixed))
         .hold(format!("sums of {d} × {d} products"), sums);
     let decompose = Phase::new("decomposition").hold(format!("{d} × {d} matrix, vectors and work area"), crate::solve::bytes(d));

@@ -84,28 +84,26 @@ impl ParquetSource {
     fn open(&self, file: usize) -> Result<(Pread, Footer)> {
         let info = &self.files[file];
         let handle = File::open(&info.path).map_err(Error::io("open", &info.path))?;
-        let kept = self.footers().iter().find(|(f, _)| *f == file).map(|(_, footer)| footer.clone());
-        let footer = match kept {
+        // Held while parsing, so that workers that want the same footer wait for one copy of it.
+        let mut kept = self.footers.lock().unwrap_or_else(|e| e.into_inner());
+        let known = kept.iter().find(|(f, _)| *f == file).map(|(_, footer)| footer.clone());
+        let footer = match known {
             Some(footer) => footer,
             None => {
-                let footer = Footer::of(&handle, &info.path)?;
-                let mut kept = self.footers();
                 if kept.len() == FOOTERS_KEPT {
                     kept.pop_front();
                 }
+                let footer = Footer::of(&handle, &info.path)?;
                 kept.push_back((file, footer.clone()));
                 footer
             }
         };
+        drop(kept);
         if footer.hash != info.footer_hash || footer.size != info.size {
             let problem = "changed while it was being read; run again when nothing writes to it";
             return Err(Error::data(Place::file(&info.path), problem));
         }
         Ok((Pread { file: Arc::new(handle), len: info.size }, footer))
-    }
-
-    fn footers(&self) -> std::sync::MutexGuard<'_, VecDeque<(usize, Footer)>> {
-        self.footers.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
@@ -357,25 +355,25 @@ fn largest_row_group(dataset: &Dataset) -> Option<(&FileInfo, usize)> {
     groups.max_by_key(|(bytes, ..)| *bytes).map(|(_, file, group)| (file, group))
 }
 
-/// Bytes that one worker holds to decode.
+/// Bytes held to decode.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DecodeBytes {
-    /// The parsed footer, whatever is read.
-    pub footer: u64,
-    /// For each wanted column of the largest row group, a page as it is on disk and as it is decoded,
-    /// and the decoder.
+    /// Parsed footers, which workers share, and one being parsed.
+    pub footers: u64,
+    /// Of each worker: for each wanted column of the largest row group, a page as it is on disk and as
+    /// it is decoded, and the decoder.
     pub columns: u64,
 }
 
 impl DecodeBytes {
-    /// Of `part` of the columns out of `all`.
-    pub fn share(&self, part: u64, all: u64) -> u64 {
-        self.footer + (self.columns as f64 * part as f64 / all.max(1) as f64).ceil() as u64
+    /// For `part` of the columns out of `all`.
+    pub fn share(&self, part: u64, all: u64) -> DecodeBytes {
+        DecodeBytes { columns: (self.columns as f64 * part as f64 / all.max(1) as f64).ceil() as u64, ..*self }
     }
 
-    /// Of all columns.
-    pub fn total(&self) -> u64 {
-        self.footer.saturating_add(self.columns)
+    /// On this many threads.
+    pub fn total(&self, threads: usize) -> u64 {
+        self.footers.saturating_add(self.columns.saturating_mul(threads as u64))
     }
 }
 
@@ -399,7 +397,8 @@ pub fn decode_bytes(dataset: &Dataset, want: &Want) -> Result<DecodeBytes> {
         let dictionary = chunk.dictionary_page_offset().and_then(page).unwrap_or(0);
         columns = columns.saturating_add(data + dictionary + DECODER_BYTES);
     }
-    Ok(DecodeBytes { footer: footer.size_in_memory(), columns })
+    let footers = footer.size_in_memory() * (dataset.files.len().min(FOOTERS_KEPT) as u64 + 1);
+    Ok(DecodeBytes { footers, columns })
 }
 
 /// Positioned reads of one file: many columns at once without a descriptor or a seek for each.
