@@ -33,32 +33,28 @@ pub fn transform(args: &TransformArgs, talk: Talk) -> Result<()> {
     let model = Model::load(&args.model)?;
     let k = components(&model, &args.output, talk);
     let compute = Compute::Scores { layout: args.layout, diagnostics: args.diagnostics };
-    let want = Want {
-        features: model.header.features.clone(),
-        nulls: model.header.nulls.policy,
-        advice: FITTED_ADVICE,
-        ..Want::default()
-    };
-    Job::plan(&model, k, &args.data, &args.output, want, compute)?.run("transform", talk)
+    let dataset = Dataset::open(&inputs::expand(&args.data)?)?;
+    Job::plan(&model, k, dataset, &args.data, &args.output, fitted(&model), compute)?.run("transform", talk)
 }
 
 /// Rows, or scores → rows as the components see them.
 pub fn reconstruct(args: &ReconstructArgs, talk: Talk) -> Result<()> {
     let model = Model::load(&args.model)?;
     let k = components(&model, &args.output, talk);
-    if !args.from_scores {
-        let want = Want {
-            features: model.header.features.clone(),
-            nulls: model.header.nulls.policy,
-            advice: FITTED_ADVICE,
-            ..Want::default()
-        };
-        return Job::plan(&model, k, &args.data, &args.output, want, Compute::Rows)?.run("reconstruct", talk);
-    }
     let dataset = Dataset::open(&inputs::expand(&args.data)?)?;
-    let features = score_columns(&dataset, &args.output.prefix, k)?;
-    let want = Want { features, nulls: Nulls::Error, advice: "leave the row out", ..Want::default() };
-    Job::plan(&model, k, &args.data, &args.output, want, Compute::RowsFromScores)?.run("reconstruct", talk)
+    let (want, compute) = if args.from_scores {
+        let features = score_columns(&dataset, &args.output.prefix, k)?;
+        (Want { features, nulls: Nulls::Error, advice: "leave the row out", ..Want::default() }, Compute::RowsFromScores)
+    } else {
+        (fitted(&model), Compute::Rows)
+    };
+    Job::plan(&model, k, dataset, &args.data, &args.output, want, compute)?.run("reconstruct", talk)
+}
+
+/// The features as they were fitted, with the same policy for missing values.
+fn fitted(model: &Model) -> Want {
+    let features = model.header.features.clone();
+    Want { features, nulls: model.header.nulls.policy, advice: FITTED_ADVICE, ..Want::default() }
 }
 
 fn components(model: &Model, output: &OutputSpec, talk: Talk) -> usize {
@@ -116,6 +112,8 @@ struct Job<'a> {
     source: ParquetSource,
     encoder: Encoder,
     crew: Crew,
+    /// For each feature of the chosen columns, its value if it was constant and left out.
+    constants: Vec<Option<f64>>,
     /// Computed numbers beyond the range of their type.
     overflowed: AtomicU64,
 }
@@ -124,12 +122,12 @@ impl<'a> Job<'a> {
     fn plan(
         model: &'a Model,
         k: usize,
+        dataset: Dataset,
         data: &[String],
         output: &'a OutputSpec,
         mut want: Want,
         compute: Compute,
     ) -> Result<Job<'a>> {
-        let dataset = Dataset::open(&inputs::expand(data)?)?;
         want.features.check(&dataset)?;
         let projector = Projector::new(model, k);
         let columns = Columns::new(&dataset, output, computed_fields(model, &projector, output, compute))?;
@@ -138,7 +136,8 @@ impl<'a> Job<'a> {
         let crew = columns.crew(&dataset, &want, output)?;
         dataset.refuse_output(data, &output.output)?;
         let source = ParquetSource::new(&dataset, want);
-        Ok(Job { model, projector, output, compute, dataset, source, encoder, crew, overflowed: AtomicU64::new(0) })
+        let (constants, overflowed) = (model.constant_features(), AtomicU64::new(0));
+        Ok(Job { model, projector, output, compute, dataset, source, encoder, crew, constants, overflowed })
     }
 
     fn run(&self, what: &'static str, talk: Talk) -> Result<()> {
@@ -148,7 +147,6 @@ impl<'a> Job<'a> {
         let mut tally = Tally::default();
         {
             let progress = talk.progress(what, self.dataset.rows(), self.dataset.bytes());
-
             pass::map(
                 &self.source,
                 self.crew,
@@ -222,15 +220,14 @@ impl<'a> Job<'a> {
 
     /// x̂ in the shape of the columns that were fitted, constants put back.
     fn row_arrays(&self, rows: &Array2<f64>) -> Result<Vec<ArrayRef>> {
-        let header = &self.model.header;
-        let left_out: std::collections::HashMap<&str, f64> =
-            header.left_out.iter().map(String::as_str).zip(self.model.constants.iter().copied()).collect();
+        let columns = &self.model.header.columns.columns;
+        let mut constants = self.constants.iter();
         let mut next = 0;
-        let mut arrays = Vec::with_capacity(header.columns.columns.len());
-        for column in &header.columns.columns {
+        let mut arrays = Vec::with_capacity(columns.len());
+        for column in columns {
             let mut wide = Array2::zeros((rows.nrows(), column.len()));
-            for (i, mut target) in wide.columns_mut().into_iter().enumerate() {
-                match left_out.get(column.feature_name(i).as_str()).filter(|_| !left_out.is_empty()) {
+            for (mut target, constant) in wide.columns_mut().into_iter().zip(&mut constants) {
+                match constant {
                     Some(constant) => target.fill(*constant),
                     None => {
                         target.assign(&rows.column(next));

@@ -24,7 +24,6 @@ pub fn run(args: &FitArgs, talk: Talk) -> Result<()> {
     plan.dataset.refuse_output(&[], &args.output)?;
     announce(&plan, talk);
     plan.check()?;
-
     let model = fit(&plan, &args.fit, talk)?;
     model.save(&args.output)?;
     let seconds = started.elapsed().as_secs_f64();
@@ -74,7 +73,6 @@ pub fn fit(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     let source = ParquetSource::new(&plan.dataset, plan.want.clone());
     let (sums, tally) = {
         let progress = talk.progress("fit", plan.dataset.rows(), plan.dataset.bytes());
-
         let d = plan.want.features.len();
         match plan.want.nulls {
             Nulls::Mean => finish(pass::fold(&source, plan.threads, &progress, || ImputedCovariance::new(d))?),

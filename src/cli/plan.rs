@@ -21,10 +21,13 @@ use crate::report::text::{count, some, thousands};
 use crate::solve::Scaling;
 use crate::source::block::Precision;
 use crate::source::columns::{Choice, Chosen};
-use crate::source::parquet::{DecodeBytes, decode_bytes};
-use crate::source::{Dataset, Nulls, ParquetSource, Want, block_rows, inputs};
+use crate::source::parquet::{DecodeBytes, decode_bytes, units};
+use crate::source::{Dataset, Nulls, Want, block_rows, inputs};
 use serde_json::json;
 use std::fmt::Write;
+
+/// What to do about a missing value under `--nulls error`.
+const ADVICE: &str = "choose --nulls drop or --nulls mean, or --exclude the column";
 
 /// A fit that is known to be possible.
 pub struct FitPlan {
@@ -66,11 +69,11 @@ impl FitPlan {
             keep: None,
             nulls: spec.nulls,
             precision: spec.precision,
-            ..Want::default()
+            advice: ADVICE,
         };
         let budget = Budget::new(spec.resources.memory);
         let pages = decode_bytes(&dataset, &want)?;
-        let units = ParquetSource::new(&dataset, Want::default()).unit_count();
+        let units = units(&dataset.files).len();
         let threads_wanted = spec.resources.threads().min(units.max(1));
         let d = want.features.len() as u64;
         let fits = |t: &usize| ledger(*t, pages, d, &want).peak_bytes() <= budget.bytes.0;

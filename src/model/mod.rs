@@ -227,6 +227,13 @@ impl Model {
         }
     }
 
+    /// For each feature of the chosen columns, its value if it was constant and left out.
+    pub fn constant_features(&self) -> Vec<Option<f64>> {
+        let names = self.header.left_out.iter().map(String::as_str);
+        let constants: std::collections::HashMap<&str, f64> = names.zip(self.constants.iter().copied()).collect();
+        self.header.columns.names().map(|name| constants.get(name.as_str()).copied()).collect()
+    }
+
     /// Number of features (d).
     pub fn n_features(&self) -> usize {
         self.mean.len()

@@ -89,7 +89,7 @@ fn decompose(
     let spectrum = Spectrum::new(&values, moments.rows, bound.min(a.nrows() as u64) as usize);
     let trace = a.diag().sum();
     let rules = Rules::new(&spectrum, trace, moments.weight, scaling.center);
-    let k = rules.keep(asked, spectrum.rank)?;
+    let k = rules.keep(asked)?;
     let components = spectrum::leading(&vectors, k);
     drop(vectors);
     let certificate = certify(&a, &spectrum, &components, trace, moments.mixed_error);

@@ -113,12 +113,12 @@ impl Rules {
     }
 
     /// How many components to keep.
-    pub fn keep(&self, asked: Components, rank: usize) -> Result<usize> {
+    pub fn keep(&self, asked: Components) -> Result<usize> {
         Ok(match asked {
-            Components::Count(k) => k.min(rank),
+            Components::Count(k) => k.min(self.rank),
             Components::Ratio(r) => self.ratio(r),
-            Components::All => rank,
-            Components::Elbow => self.elbow.unwrap_or(rank),
+            Components::All => self.rank,
+            Components::Elbow => self.elbow.unwrap_or(self.rank),
             Components::Mle => match &self.mle {
                 Ok(k) => *k,
                 Err(reason) => {

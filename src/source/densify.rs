@@ -213,13 +213,11 @@ impl Densify<'_> {
             return Ok(None);
         };
         let weights = as_f64(batch.column(position), self.path, name)?;
-        for row in 0..weights.len() {
+        let wrong = |row: &usize| weights.is_null(*row) || !weights.value(*row).is_finite() || weights.value(*row) < 0.0;
+        if let Some(row) = (0..weights.len()).find(wrong) {
             let found = if weights.is_null(row) { "null".to_string() } else { weights.value(row).to_string() };
-            let valid = weights.is_valid(row) && weights.value(row).is_finite() && weights.value(row) >= 0.0;
-            if !valid {
-                let place = Place::file(self.path).column(name).row(first_row + row as u64);
-                return Err(Error::data(place, format!("is {found}; a weight must be a number ≥ 0")));
-            }
+            let place = Place::file(self.path).column(name).row(first_row + row as u64);
+            return Err(Error::data(place, format!("is {found}; a weight must be a number ≥ 0")));
         }
         Ok(Some(Array1::from_iter(weights.values().iter().copied())))
     }

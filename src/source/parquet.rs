@@ -13,7 +13,6 @@ use super::{Source, UNIT_ROWS, Unit, block_rows, pages};
 use crate::error::{Error, Place, Result};
 use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
-
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, Length};
 use arrow::array::{Array, AsArray, RecordBatch};
@@ -44,7 +43,7 @@ pub struct Want {
     pub nulls: Nulls,
     /// f32 blocks where asked.
     pub precision: Precision,
-    /// What to do about a missing value under `--nulls error`; empty for the advice that suits a fit.
+    /// What to do about a missing value under `--nulls error`.
     pub advice: &'static str,
 }
 
@@ -68,16 +67,6 @@ impl ParquetSource {
     pub fn new(dataset: &Dataset, want: Want) -> ParquetSource {
         let units = units(&dataset.files);
         ParquetSource { files: dataset.files.clone(), want, units, footers: Mutex::default() }
-    }
-
-    /// Pieces the work is cut into.
-    pub fn unit_count(&self) -> usize {
-        self.units.len()
-    }
-
-    /// The files, in reading order.
-    pub fn files(&self) -> &[FileInfo] {
-        &self.files
     }
 
     /// Opens a file; its footer is parsed once for some units.
@@ -128,7 +117,7 @@ impl Source for ParquetSource {
             kept: layout.kept,
             nulls: self.want.nulls,
             precision: self.want.precision,
-            advice: if self.want.advice.is_empty() { FIT_ADVICE } else { self.want.advice },
+            advice: self.want.advice,
             path: &info.path,
         };
         let rows = block_rows(self.n_features());
@@ -147,8 +136,6 @@ impl Source for ParquetSource {
         Ok(Box::new(UnitBlocks { file: Arc::new(file), footer, arrow, direct, densify, unit, info, rows, done: 0, failed }))
     }
 }
-
-const FIT_ADVICE: &str = "choose --nulls drop or --nulls mean, or --exclude the column";
 
 const UNREADABLE: &str = "cannot be decoded, the file is damaged or cut short";
 
@@ -279,7 +266,7 @@ impl Layout {
 }
 
 /// Row groups, neighbours gathered while they are small.
-fn units(files: &[FileInfo]) -> Vec<Unit> {
+pub(crate) fn units(files: &[FileInfo]) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
     for (file, info) in files.iter().enumerate() {
         let mut first_row = 0;
