@@ -1,11 +1,12 @@
-//! The three BLAS and LAPACK routines that ndarray does not reach, and OpenBLAS's thread count.
+//! The BLAS and LAPACK routines that ndarray does not reach, and OpenBLAS's thread count.
 //!
 //! Matrices enter as ndarray views in either memory order; a symmetric result is kept in its upper
 //! triangle (row ≤ column, C order) until [`mirror`] fills the rest. All `unsafe` of the crate that
 //! touches numbers is here, behind shape checks.
 
 use cblas_sys::{CBLAS_LAYOUT, CBLAS_TRANSPOSE, CBLAS_UPLO, cblas_dsyrk, cblas_ssyrk};
-use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
+use ndarray::linalg::general_mat_mul;
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
 // Links the system's OpenBLAS.
 use ndarray_linalg as _;
 use std::os::raw::{c_char, c_int};
@@ -91,14 +92,77 @@ pub fn syrk<T: Element>(y: ArrayView2<'_, T>, beta: T, mut c: ArrayViewMut2<'_, 
     unsafe { T::syrk(trans, d as c_int, rows as c_int, y.as_ptr(), lda as c_int, beta, c.as_mut_ptr(), ldc) }
 }
 
+/// Rows of the result that one job of [`syrk_tiles`] makes.
+const PANEL: usize = 256;
+
+/// Columns of a tile: with [`PANEL`] rows 1 MB of f64, which stays in the cache while all blocks are added.
+const TILE: usize = 512;
+
+/// An element type whose blocks can be added up, tile by tile, in a matrix of doubles.
+pub trait TileElement: Element {
+    /// C ← C + AᵀB, where C is a tile.
+    fn add_product(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, f64>);
+}
+
+impl TileElement for f64 {
+    fn add_product(a: ArrayView2<'_, f64>, b: ArrayView2<'_, f64>, mut c: ArrayViewMut2<'_, f64>) {
+        general_mat_mul(1.0, &a.t(), &b, 1.0, &mut c);
+    }
+}
+
+impl TileElement for f32 {
+    fn add_product(a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>, mut c: ArrayViewMut2<'_, f64>) {
+        let product = a.t().dot(&b);
+        c.zip_mut_with(&product, |c, p| *c += f64::from(*p));
+    }
+}
+
+/// C ← C + Σ BᵀB over some blocks of d columns, upper triangle, on this many threads.
+///
+/// One C for all threads: each job owns some rows of it. The cut depends on d alone, and every tile is
+/// made by one thread in the order of the blocks, so the bytes do not depend on the threads. Entries
+/// below the diagonal but within its tile are written too; [`mirror`] sets them right.
+pub fn syrk_tiles<T: TileElement>(blocks: &[ArrayView2<'_, T>], c: &mut Array2<f64>, threads: usize) {
+    let d = c.ncols();
+    let panels: Vec<_> = c.axis_chunks_iter_mut(Axis(0), PANEL).enumerate().collect();
+    for_each(threads, panels, |(panel, mut rows)| {
+        let first = panel * PANEL;
+        let last = (first + PANEL).min(d);
+        for column in (first..d).step_by(TILE) {
+            let end = (column + TILE).min(d);
+            for block in blocks {
+                let (a, b) = (block.slice(s![.., first..last]), block.slice(s![.., column..end]));
+                T::add_product(a, b, rows.slice_mut(s![.., column..end]));
+            }
+        }
+    });
+}
+
+/// Does every job, on this many threads, each taking the next one that is left.
+pub fn for_each<J: Send>(threads: usize, jobs: Vec<J>, work: impl Fn(J) + Sync) {
+    let jobs = std::sync::Mutex::new(jobs.into_iter());
+    let next = || jobs.lock().unwrap_or_else(|e| e.into_inner()).next();
+    std::thread::scope(|scope| {
+        let run = || {
+            while let Some(job) = next() {
+                work(job);
+            }
+        };
+        (1..threads).for_each(|_| {
+            scope.spawn(run);
+        });
+        run();
+    });
+}
+
 /// Copies the upper triangle onto the lower.
 pub fn mirror(c: &mut Array2<f64>) {
     let d = c.nrows();
-    const TILE: usize = 64;
-    for i0 in (0..d).step_by(TILE) {
-        for j0 in (i0..d).step_by(TILE) {
-            for i in i0..(i0 + TILE).min(d) {
-                for j in j0.max(i + 1)..(j0 + TILE).min(d) {
+    const SIDE: usize = 64;
+    for i0 in (0..d).step_by(SIDE) {
+        for j0 in (i0..d).step_by(SIDE) {
+            for i in i0..(i0 + SIDE).min(d) {
+                for j in j0.max(i + 1)..(j0 + SIDE).min(d) {
                     c[[j, i]] = c[[i, j]];
                 }
             }
@@ -157,10 +221,86 @@ pub fn eigh(mut a: Array2<f64>) -> Result<(Array1<f64>, Array2<f64>), c_int> {
     }
 }
 
+/// W = RᵀQ for the b rows of W, b ≤ d: leaves orthonormal rows Q in W's place and gives R (b × b, upper).
+///
+/// LAPACK's Householder QR (`dgeqrf`, `dorgqr`) in place: a row-major b × d matrix is its d × b one.
+/// Where W lacks rank, Q has some orthonormal rows all the same and R zeros.
+pub fn orthonormalise(w: &mut Array2<f64>) -> Result<Array2<f64>, c_int> {
+    let (b, d) = w.dim();
+    assert!(b <= d && w.is_standard_layout(), "orthonormalise: more rows than columns, or not in C order");
+    let mut r = Array2::zeros((b, b));
+    if b == 0 {
+        return Ok(r);
+    }
+    let (m, n) = (d as c_int, b as c_int);
+    let mut tau = vec![0.0; b];
+    let mut size = [0.0];
+    let mut info: c_int = 0;
+    // SAFETY: w is b × d row-major, that is d × b column-major with leading dimension d; tau holds b;
+    // the first call only asks for the size of the work area.
+    unsafe {
+        lapack_sys::dgeqrf_(&m, &n, w.as_mut_ptr(), &m, tau.as_mut_ptr(), size.as_mut_ptr(), &-1, &mut info);
+    }
+    let mut work = vec![0.0; (size[0] as usize).max(b)];
+    let lwork = work.len() as c_int;
+    // SAFETY: as above, with a work area of lwork numbers.
+    unsafe {
+        lapack_sys::dgeqrf_(&m, &n, w.as_mut_ptr(), &m, tau.as_mut_ptr(), work.as_mut_ptr(), &lwork, &mut info);
+    }
+    if info != 0 {
+        return Err(info);
+    }
+    for i in 0..b {
+        for j in i..b {
+            r[[i, j]] = w[[j, i]];
+        }
+    }
+    // SAFETY: w holds the reflectors that dgeqrf left, tau their factors.
+    unsafe {
+        lapack_sys::dorgqr_(&m, &n, &n, w.as_mut_ptr(), &m, tau.as_ptr(), work.as_mut_ptr(), &lwork, &mut info);
+    }
+    if info == 0 { Ok(r) } else { Err(info) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use ndarray::ShapeBuilder;
+
+    #[test]
+    fn tiles_give_what_one_product_gives_on_any_number_of_threads() {
+        for d in [3, 256, 700] {
+            let blocks = [sample(40, d), sample(7, d)];
+            let mut f = Array2::zeros((40, d).f());
+            f.assign(&blocks[0]);
+            let mut expected = blocks[0].t().dot(&blocks[0]) + blocks[1].t().dot(&blocks[1]);
+            mirror(&mut expected);
+            for threads in [1, 3] {
+                for first in [blocks[0].view(), f.view()] {
+                    let mut c = Array2::zeros((d, d));
+                    syrk_tiles(&[first, blocks[1].view()], &mut c, threads);
+                    mirror(&mut c);
+                    assert_eq!(c, expected, "exact: all numbers are small integers");
+                }
+                let single: Vec<_> = blocks.iter().map(|b| b.mapv(|v| v as f32)).collect();
+                let mut c = Array2::zeros((d, d));
+                syrk_tiles(&[single[0].view(), single[1].view()], &mut c, threads);
+                mirror(&mut c);
+                assert_eq!(c, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_become_orthonormal_and_r_leads_back() {
+        let mut w = sample(4, 30);
+        w.row_mut(3).assign(&sample(4, 30).row(0));
+        let before = w.clone();
+        let r = orthonormalise(&mut w).unwrap();
+        assert!((w.dot(&w.t()) - Array2::<f64>::eye(4)).iter().all(|e| e.abs() < 1e-14));
+        assert!((r.t().dot(&w) - &before).iter().all(|e| e.abs() < 1e-13));
+        assert!(r[[3, 3]].abs() < 1e-13, "the last row adds no direction");
+    }
 
     fn sample(rows: usize, d: usize) -> Array2<f64> {
         Array2::from_shape_fn((rows, d), |(i, j)| ((i * 7 + j * 13) % 11) as f64 - 5.0)

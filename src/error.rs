@@ -74,6 +74,23 @@ pub enum Error {
         hint: String,
     },
 
+    /// An iteration that did not reach its tolerance.
+    #[error(
+        "after {passes} passes components {components} miss the tolerance {tolerance:e} (largest residual {residual:.1e}); \
+         their eigenvalues are close to the next ones: allow more with --max-passes or --tolerance, keep them as they are \
+         with --allow-unconverged, or allow the memory of an exact form (see eigenstream plan)"
+    )]
+    Unconverged {
+        /// Which, counted from 1.
+        components: String,
+        /// Passes over the data.
+        passes: usize,
+        /// The largest residual over the first eigenvalue.
+        residual: f64,
+        /// What was asked for.
+        tolerance: f64,
+    },
+
     /// A model file that cannot be used.
     #[error("{path}: {problem}", path = path.display())]
     Model {

@@ -1,4 +1,4 @@
-//! The only loops over data: [`fold`] adds rows up, [`map`] turns rows into other rows.
+//! The only loops over data: [`fold`] and [`gather`] add rows up, [`map`] turns rows into other rows.
 //!
 //! ```text
 //!            ┌► worker: unit 0 ─► channel 0 ─┐
@@ -67,6 +67,28 @@ pub fn fold<A: Accumulate>(
         |_, (part, more)| {
             total.merge(part);
             tally.add(more);
+            Ok(())
+        },
+    )?;
+    Ok((total, tally))
+}
+
+/// Adds up all rows of a source in one accumulator: workers read, the caller adds in file order.
+pub fn gather<A: Accumulate>(source: &dyn Source, crew: Crew, watch: &dyn Watch, mut total: A) -> Result<(A, Tally)> {
+    let mut tally = Tally::default();
+    map(
+        source,
+        crew,
+        watch,
+        |_, blocks, out| {
+            for block in blocks {
+                out.give(block?);
+            }
+            Ok(())
+        },
+        |_, mut block| {
+            tally.add(std::mem::take(&mut block.tally));
+            total.update(block);
             Ok(())
         },
     )?;

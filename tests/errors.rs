@@ -92,7 +92,7 @@ fn wrong_numbers_of_components() {
     let said = dir.fails(2, &["fit", "d.parquet", "-k", "mle", "-o", "m"]);
     assert_eq!(
         said,
-        "fit: -k mle cannot choose: Minka's rule needs more rows than features (4 rows, 5 features); give a number, a ratio or elbow"
+        "fit: -k mle cannot choose: Minka's rule needs more rows than features (4 rows, 5 features); give a number of components"
     );
 }
 
@@ -217,14 +217,14 @@ fn models_that_are_none() {
     let bytes = std::fs::read(dir.path("m")).unwrap();
     std::fs::write(dir.path("cut"), &bytes[..bytes.len() - 9]).unwrap();
     assert!(fails("cut").starts_with("transform: cut: is not an eigenstream model"), "{}", fails("cut"));
-    let newer = String::from_utf8_lossy(&bytes[8..]).find("\\\"format\\\":1").unwrap() + 8 + 11;
+    let newer = String::from_utf8_lossy(&bytes[8..]).find("\\\"format\\\":2").unwrap() + 8 + 11;
     let mut changed = bytes.clone();
     changed[newer] = b'9';
     std::fs::write(dir.path("newer"), changed).unwrap();
     assert_eq!(
         fails("newer"),
         format!(
-            "transform: newer: has format 9, newer than the 1 that eigenstream {} reads; use a newer eigenstream",
+            "transform: newer: has format 9, newer than the 2 that eigenstream {} reads; use a newer eigenstream",
             env!("CARGO_PKG_VERSION")
         )
     );

@@ -16,10 +16,10 @@
 //!
 //! Centring before the product is what keeps the digits of a column with mean 1e8 and deviation 1.
 
-use super::{Accumulate, Center, CoMoment, Moments, add_outer, add_upper};
+use super::{Accumulate, Center, CoMoment, Moments, Shape, add_outer, add_upper};
 use crate::blas;
 use crate::source::{Block, Values, dense};
-use ndarray::{Array2, s};
+use ndarray::{Array2, ArrayView2, s};
 
 /// Features of a block whose f32 products are checked against f64.
 const CHECKED_FEATURES: usize = 64;
@@ -64,9 +64,7 @@ impl Covariance {
         let d = y.ncols();
         let mut product = Array2::<f32>::zeros((d, d));
         blas::syrk(single.view(), 0.0, product.view_mut());
-        if self.mixed_error.is_none() {
-            self.mixed_error = Some(checked_error(y, &product));
-        }
+        self.mixed_error.get_or_insert_with(|| f32_error(y.view(), single.view()));
         for (i, (mut row, more)) in self.s.rows_mut().into_iter().zip(product.rows()).enumerate() {
             for (entry, value) in row.slice_mut(s![i..]).iter_mut().zip(more.slice(s![i..])) {
                 *entry += f64::from(*value);
@@ -75,21 +73,17 @@ impl Covariance {
     }
 }
 
-/// max |P_ij − (YᵀY)_ij| / √((YᵀY)_ii (YᵀY)_jj) over the first features i and all j ≥ i.
-fn checked_error(y: &Array2<f64>, product: &Array2<f32>) -> f64 {
+/// max |P_ij − (YᵀY)_ij| / √((YᵀY)_ii (YᵀY)_jj) over the first features i and all j, where P is the f32 product.
+pub(super) fn f32_error(y: ArrayView2<'_, f64>, single: ArrayView2<'_, f32>) -> f64 {
     let some = y.ncols().min(CHECKED_FEATURES);
-    let exact = y.slice(s![.., ..some]).t().dot(y);
+    let exact = y.slice(s![.., ..some]).t().dot(&y);
+    let product = single.slice(s![.., ..some]).t().dot(&single);
     let norms: Vec<f64> = y.columns().into_iter().map(|c| c.dot(&c).sqrt()).collect();
-    let mut worst = 0.0f64;
-    for i in 0..some {
-        for j in i..y.ncols() {
-            let scale = norms[i] * norms[j];
-            if scale > 0.0 {
-                worst = worst.max((f64::from(product[[i, j]]) - exact[[i, j]]).abs() / scale);
-            }
-        }
-    }
-    worst
+    let error = |((i, j), p): ((usize, usize), &f32)| {
+        let scale = norms[i] * norms[j];
+        if scale > 0.0 { (f64::from(*p) - exact[[i, j]]).abs() / scale } else { 0.0 }
+    };
+    product.indexed_iter().map(error).fold(0.0, f64::max)
 }
 
 impl Accumulate for Covariance {
@@ -122,10 +116,7 @@ impl Accumulate for Covariance {
     }
 
     fn merge(&mut self, later: Covariance) {
-        self.mixed_error = match (self.mixed_error, later.mixed_error) {
-            (Some(a), Some(b)) => Some(a.max(b)),
-            (a, b) => a.or(b),
-        };
+        self.mixed_error = self.mixed_error.into_iter().chain(later.mixed_error).reduce(f64::max);
         if later.weight == 0.0 {
             self.rows += later.rows;
             return;
@@ -136,11 +127,12 @@ impl Accumulate for Covariance {
 
     fn finish(mut self) -> CoMoment {
         blas::mirror(&mut self.s);
-        let moments = Moments { rows: self.rows, weight: self.weight, mean: self.mean.rounded(), mixed_error: self.mixed_error };
+        let (mean, squares) = (self.mean.rounded(), self.s.diag().to_owned());
+        let moments = Moments { rows: self.rows, weight: self.weight, mean, squares, mixed_error: self.mixed_error };
         CoMoment { moments, s: self.s }
     }
 
-    fn bytes(d: u64, rows: u64) -> u64 {
+    fn bytes(Shape { features: d, rows, .. }: Shape) -> u64 {
         8u64.saturating_mul(d.saturating_mul(d).saturating_add(d * (rows + 2)))
     }
 }

@@ -15,7 +15,7 @@
 //!
 //! Without missing cells P is 0 and C is W, and the move is Chan's rule.
 
-use super::{Accumulate, Center, CoMoment, Moments, add_outer};
+use super::{Accumulate, Center, CoMoment, Moments, Shape, add_outer};
 use crate::blas;
 use crate::source::{Block, MissingCell, dense};
 use ndarray::{Array1, Array2, ShapeBuilder, Zip};
@@ -151,11 +151,12 @@ impl Accumulate for ImputedCovariance {
     fn finish(self) -> CoMoment {
         let mut mean = self.mean.rounded();
         Zip::from(&mut mean).and(&self.c.diag()).for_each(|m, &c| *m = if c > 0.0 { *m } else { f64::NAN });
-        let moments = Moments { rows: self.rows, weight: self.weight, mean, mixed_error: None };
+        let squares = self.s.diag().to_owned();
+        let moments = Moments { rows: self.rows, weight: self.weight, mean, squares, mixed_error: None };
         CoMoment { moments, s: self.s }
     }
 
-    fn bytes(d: u64, rows: u64) -> u64 {
+    fn bytes(Shape { features: d, rows, .. }: Shape) -> u64 {
         8u64.saturating_mul(6u64.saturating_mul(d.saturating_mul(d)).saturating_add(4 * d * rows))
     }
 }

@@ -10,18 +10,28 @@
 //! | n, W | rows; their total weight (n without weights) | two numbers |
 //! | μ | mean of the features | d |
 //! | S | centred co-moment Σ w (x−μ)(x−μ)ᵀ, the seed's X̆X̆ᵀ | d² (upper triangle) |
+//! | G | Gram matrix of the rows, the seed's X̆ᵀX̆ | n² (upper triangle) |
+//! | P S | S times a few vectors, without S | b·d |
 //!
 //! The centred co-moment serves every linear model: Σ w x xᵀ = S + W μμᵀ adds without cancelling,
 //! and the correlation is S over the outer product of the standard deviations.
 
 mod covariance;
+mod gram;
 mod imputed;
+mod sketch;
+mod spread;
+mod tiled;
 
 pub use covariance::Covariance;
+pub use gram::{Gram, GramSums};
 pub use imputed::ImputedCovariance;
+pub use sketch::{Look, Product, Sketch};
+pub use spread::Spread;
+pub use tiled::{DEPTH, SHARED_FROM, TiledCovariance};
 
 use crate::source::Block;
-use ndarray::{Array1, Array2};
+use ndarray::{Array1, Array2, Zip};
 
 /// Sums that can be built in pieces.
 ///
@@ -41,8 +51,35 @@ pub trait Accumulate: Send + Sized {
     /// The result; consumes, so that nothing is added to a finished sum.
     fn finish(self) -> Self::Output;
 
-    /// Bytes held for d features while blocks of `rows` rows are added, scratch included.
-    fn bytes(d: u64, rows: u64) -> u64;
+    /// Bytes held while blocks of this shape are added, scratch included.
+    fn bytes(shape: Shape) -> u64;
+}
+
+/// What the bytes of an accumulator depend on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shape {
+    /// Rows of a block; 0 for what is held between blocks.
+    pub rows: u64,
+    /// Features of a block.
+    pub features: u64,
+    /// Vectors that S is multiplied with.
+    pub vectors: u64,
+}
+
+/// What is done to the columns before the decomposition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scaling {
+    /// Subtract the mean (false: LSA, the seed's uncentred form).
+    pub center: bool,
+    /// Divide by the sample standard deviation.
+    pub standardize: bool,
+}
+
+impl Scaling {
+    /// 1 / deviation of each feature, 0 where it has none; `None` when not standardizing.
+    pub fn factors(&self, moments: &Moments) -> Option<Array1<f64>> {
+        self.standardize.then(|| moments.deviations().mapv(|s| if s > 0.0 { s.recip() } else { 0.0 }))
+    }
 }
 
 /// Mean and centred co-moment of all rows.
@@ -63,9 +100,22 @@ pub struct Moments {
     pub weight: f64,
     /// μ; NaN for a feature that was missing in every row.
     pub mean: Array1<f64>,
+    /// Σ w (x−μ)² of each feature: the diagonal of S.
+    pub squares: Array1<f64>,
     /// Largest relative error of an f32 block product that was checked against f64; `None` when all
     /// products were f64.
     pub mixed_error: Option<f64>,
+}
+
+impl Moments {
+    /// Sample standard deviations; 0 where the spread is only the rounding of the mean.
+    pub fn deviations(&self) -> Array1<f64> {
+        let freedom = self.weight - 1.0;
+        Zip::from(&self.squares).and(&self.mean).map_collect(|square, mean| {
+            let deviation = (square / freedom).sqrt();
+            if deviation > 4.0 * f64::EPSILON * mean.abs() { deviation } else { 0.0 }
+        })
+    }
 }
 
 /// A mean in two parts: near it, and the rest.
@@ -101,6 +151,12 @@ impl Center {
     pub(crate) fn adopt(&mut self, feature: usize, other: &Center) {
         self.near[feature] = other.near[feature];
         self.rest[feature] = other.rest[feature];
+    }
+
+    /// Takes the features of another after its own.
+    pub(crate) fn append(&mut self, more: &Center) {
+        let join = |a: &Array1<f64>, b: &Array1<f64>| a.iter().chain(b).copied().collect();
+        (self.near, self.rest) = (join(&self.near, &more.near), join(&self.rest, &more.rest));
     }
 
     /// As one number per feature.

@@ -146,7 +146,7 @@ impl<'a> Job<'a> {
         let mut sink = ParquetSink::create(&self.output.output, names, &self.encoder)?;
         let mut tally = Tally::default();
         {
-            let progress = talk.progress(what, self.dataset.rows(), self.dataset.bytes());
+            let progress = talk.progress(what, "rows", self.dataset.rows(), self.dataset.bytes());
             pass::map(
                 &self.source,
                 self.crew,

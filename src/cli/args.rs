@@ -103,9 +103,36 @@ pub struct FitSpec {
     #[arg(long, value_enum, default_value_t)]
     pub precision: Precision,
 
+    /// Of --form randomized: the largest residual over the first eigenvalue, and relative error of an eigenvalue.
+    #[arg(long, value_name = "T", default_value_t = 1e-6, value_parser = tolerance)]
+    pub tolerance: f64,
+
+    /// Of --form randomized: the most passes over the data.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub max_passes: u16,
+
+    /// Keep a model whose components miss the tolerance; it says which.
+    #[arg(long)]
+    pub allow_unconverged: bool,
+
+    /// Seed of random numbers.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+
+    /// Where temporary files go. Default: the system's place for them.
+    #[arg(long, value_name = "DIR")]
+    pub temp_dir: Option<PathBuf>,
+
     /// Resources.
     #[command(flatten)]
     pub resources: Resources,
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(t) if (1e-12..1.0).contains(&t) => Ok(t),
+        _ => Err("a tolerance is at least 1e-12 and less than 1".into()),
+    }
 }
 
 /// Ceilings.
@@ -138,8 +165,12 @@ pub enum FormChoice {
     /// Let the plan choose.
     #[default]
     Auto,
-    /// The d × d covariance.
+    /// The d × d covariance, in one pass.
     Primal,
+    /// The n × n Gram matrix, over groups of features: for fewer rows than features.
+    Dual,
+    /// Block Krylov: the leading components to a tolerance, where neither matrix fits.
+    Randomized,
 }
 
 /// `plan`.

@@ -1,18 +1,17 @@
-//! `fit`: plan → one pass → decomposition → model file.
+//! `fit`: plan → the passes of its form → model file.
 
-use super::args::{FitArgs, FitSpec, cores};
+use super::args::{FitArgs, FitSpec};
+use super::forms::{self, Fitted};
 use super::plan::{FitPlan, chosen_line, passed_over_lines, threads_line};
-use crate::accumulate::{Accumulate, CoMoment, Covariance, ImputedCovariance};
 use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
 use crate::model::{LedgerEntry, Model, Provenance};
-use crate::pass;
 use crate::report::text::{count, some, thousands};
 use crate::report::{self, Talk};
 use crate::sink::staged::check_file;
+use crate::solve::Form;
 use crate::solve::rules::Components;
-use crate::solve::solve;
-use crate::source::{Nulls, ParquetSource, Tally};
+use crate::source::{Nulls, Tally};
 use serde_json::json;
 use std::time::Instant;
 
@@ -63,27 +62,15 @@ fn announce(plan: &FitPlan, talk: Talk) {
     passed_over_lines(&plan.chosen).iter().for_each(|line| talk.say(format!("  {line}")));
 }
 
-/// The pass and the decomposition.
+/// The passes and the decomposition.
 pub fn fit(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     if plan.dataset.rows() == 0 {
         return Err(Error::data(Place::file(plan.dataset.first_path()), "there are no rows to fit"));
     }
     // What the footers took while they were looked at.
     crate::budget::release_freed_memory();
-    let source = ParquetSource::new(&plan.dataset, plan.want.clone());
-    let (sums, tally) = {
-        let progress = talk.progress("fit", plan.dataset.rows(), plan.dataset.bytes());
-        let d = plan.want.features.len();
-        match plan.want.nulls {
-            Nulls::Mean => finish(pass::fold(&source, plan.threads, &progress, || ImputedCovariance::new(d))?),
-            _ => finish(pass::fold(&source, plan.threads, &progress, || Covariance::new(d))?),
-        }
-    };
-    drop(source);
-    crate::budget::release_freed_memory();
-    check_sums(plan, &sums, &tally)?;
+    let Fitted { moments, solution, tally } = forms::run(plan, spec, talk)?;
     tell(plan, &tally, talk);
-    let (moments, solution) = solve(sums, plan.scaling, spec.components, cores())?;
     let from = Provenance {
         columns: plan.want.features.clone(),
         asked: spec.components,
@@ -91,6 +78,7 @@ pub fn fit(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
         nulls: plan.want.nulls,
         weight: plan.want.weight.clone(),
         precision: plan.want.precision,
+        seed: (solution.form == Form::Randomized).then_some(spec.seed),
         ledger: LedgerEntry::of(&plan.dataset),
         tally,
     };
@@ -104,53 +92,6 @@ pub fn fit(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     }
     tell_model(&model, spec, talk);
     Ok(model)
-}
-
-fn finish<A: Accumulate<Output = CoMoment>>((sums, tally): (A, Tally)) -> (CoMoment, Tally) {
-    (sums.finish(), tally)
-}
-
-/// Sums that no model can be made of.
-fn check_sums(plan: &FitPlan, sums: &CoMoment, tally: &Tally) -> Result<()> {
-    let refuse = |problem: String| Err(Error::data(Place::file(plan.dataset.first_path()), problem));
-    let name = |j: usize| plan.want.features.name(j);
-    let moments = &sums.moments;
-    if let Some(j) = moments.mean.iter().position(|m| m.is_nan()) {
-        return refuse(format!("column '{}' is null in every row and has no mean; leave it out with --exclude", name(j)));
-    }
-    if moments.rows < 2 {
-        let dropped = match tally.missing.iter().max_by_key(|(_, n)| **n) {
-            Some((j, n)) if tally.dropped > 0 => {
-                format!(
-                    " ({} dropped for nulls, {} of them in column '{}')",
-                    count(tally.dropped, "row"),
-                    thousands(*n),
-                    name(*j as usize)
-                )
-            }
-            _ => String::new(),
-        };
-        return refuse(format!("{} left{dropped}, but a variance needs at least 2", count(moments.rows, "row")));
-    }
-    if let Some(weight) = plan.want.weight.as_ref().filter(|_| moments.weight <= 1.0) {
-        return refuse(format!(
-            "the weights in '{weight}' sum to {}, but they are frequencies (3 means three equal rows) and must sum to more than 1; scale them to sum to the number of rows",
-            moments.weight
-        ));
-    }
-    let squares = sums.s.diag();
-    // The trace and the uncentred squares must be finite too.
-    let reach = |j: usize| squares[j] + moments.weight * moments.mean[j] * moments.mean[j];
-    let total: f64 = (0..squares.len()).map(reach).sum();
-    if !total.is_finite() || !sums.s.iter().all(|v| v.is_finite()) {
-        let largest = (0..squares.len()).max_by(|a, b| reach(*a).total_cmp(&reach(*b))).unwrap_or(0);
-        return refuse(format!("column '{}' has values so large that their squares overflow; scale it down", name(largest)));
-    }
-    let lost = |s: &f64| *s > 0.0 && *s < f64::MIN_POSITIVE / f64::EPSILON;
-    if let Some(j) = squares.iter().position(lost) {
-        return refuse(format!("column '{}' has values so small that their squares lose digits; scale it up", name(j)));
-    }
-    Ok(())
 }
 
 /// Nothing is lost without a line that says so.
@@ -184,16 +125,26 @@ fn tell_model(model: &Model, spec: &FitSpec, talk: Talk) {
         talk.say(format!(
             "note: kept {} of {asked} components: the data has rank {} ({} × {})",
             model.n_components(),
-            header.rank,
+            header.rank.unwrap_or(model.n_components()),
             count(header.n_rows, "row"),
             count(model.n_features() as u64, "feature")
         ));
     }
-    if spec.components == Components::All && header.rank < model.n_features() {
+    if spec.components == Components::All && model.n_components() < model.n_features() {
         talk.say(format!(
             "note: rank {} of {}: the other directions vary by no more than rounding",
-            header.rank,
+            model.n_components(),
             count(model.n_features() as u64, "feature")
+        ));
+    }
+    if let Some(iteration) = &header.certificate.iteration {
+        talk.say(format!(
+            "{}, largest residual {:.1e}",
+            match iteration.passes {
+                1 => "1 pass".into(),
+                n => format!("{n} passes"),
+            },
+            header.certificate.max_residual
         ));
     }
     if let Some(error) = header.certificate.mixed_error {

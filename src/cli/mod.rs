@@ -2,8 +2,10 @@
 
 pub mod apply;
 pub mod args;
+pub mod candidates;
 pub mod demo;
 pub mod fit;
+pub mod forms;
 pub mod output;
 pub mod plan;
 

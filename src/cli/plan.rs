@@ -1,30 +1,24 @@
 //! Asked, then checked: [`FitSpec`] and footers → [`FitPlan`]. No row is read.
 //!
-//! The plan knows n, d, the passes and every big buffer. Once planned, a fit does not fail on its
-//! arguments and its bytes are known. Bytes as formulas, for t threads, d features, b rows a block:
-//!
-//! | phase | buffer | bytes |
-//! |---|---|---|
-//! | stream | footers | as parsed, those kept and one more |
-//! | | pages being decoded | t × (pages of all columns, from their headers) |
-//! | | batches and blocks | t × 24·b·d |
-//! | | partial sums | (t + 2) × 8d² (× 6 with `--nulls mean`) |
-//! | decompose | matrix, vectors, work area | 32d² |
+//! The plan knows n, d, the form, the passes and every big buffer ([`super::candidates`] has the
+//! formulas). Once planned, a fit does not fail on its arguments and its bytes are known.
 
 use super::args::{FitSpec, PlanArgs};
-use crate::accumulate::{Accumulate, Covariance, ImputedCovariance};
-use crate::budget::{Budget, Bytes, Ledger, Phase};
+use super::candidates::{Candidate, Question, choose};
+use crate::budget::{Budget, Bytes, Phase};
 use crate::error::{Error, Result};
-use crate::pass::window;
 use crate::report;
 use crate::report::text::{count, some, thousands};
-use crate::solve::Scaling;
+use crate::solve::rules::Components;
+use crate::solve::{Form, Scaling, randomized};
 use crate::source::block::Precision;
 use crate::source::columns::{Choice, Chosen};
 use crate::source::parquet::{DecodeBytes, decode_bytes, units};
-use crate::source::{Dataset, Nulls, Want, block_rows, inputs};
+use crate::source::spool::Number;
+use crate::source::{Dataset, Features, Nulls, Want, columnwise, inputs};
 use serde_json::json;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 /// What to do about a missing value under `--nulls error`.
 const ADVICE: &str = "choose --nulls drop or --nulls mean, or --exclude the column";
@@ -39,14 +33,20 @@ pub struct FitPlan {
     pub want: Want,
     /// What is done to the columns.
     pub scaling: Scaling,
-    /// Worker threads that fit the budget.
-    pub threads: usize,
-    /// Worker threads that were wanted.
-    pub threads_wanted: usize,
+    /// All forms.
+    pub candidates: Vec<Candidate>,
+    /// Which of them is taken.
+    choice: usize,
+    /// Why.
+    pub reason: String,
+    /// Where and how a copy of the data is kept, if the form needs one.
+    pub spool: Option<(PathBuf, Number)>,
+    /// Vectors of a Krylov block.
+    pub block: usize,
+    /// What `-k` says.
+    asked: Components,
     /// What workers decode with.
-    pub pages: DecodeBytes,
-    /// What is held when.
-    pub ledger: Ledger,
+    pages: DecodeBytes,
     /// The ceiling.
     pub budget: Budget,
 }
@@ -73,34 +73,96 @@ impl FitPlan {
         };
         let budget = Budget::new(spec.resources.memory);
         let pages = decode_bytes(&dataset, &want)?;
-        let units = units(&dataset.files).len();
-        let threads_wanted = spec.resources.threads().min(units.max(1));
-        let d = want.features.len() as u64;
-        let fits = |t: &usize| ledger(*t, pages, d, &want).peak_bytes() <= budget.bytes.0;
-        let threads = (1..=threads_wanted).rev().find(fits).unwrap_or(1);
+        let number = if is_single(&want.features) { Number::F32 } else { Number::F64 };
+        let spool = columnwise::needs_spool(&dataset, &want.features).then_some(number);
+        let question = Question {
+            n: dataset.rows(),
+            d: want.features.len() as u64,
+            asked: spec.components,
+            want: &want,
+            pages,
+            units: units(&dataset.files).len(),
+            spool,
+            threads: spec.resources.threads(),
+            max_passes: usize::from(spec.max_passes),
+        };
+        let candidates = question.candidates(&budget);
+        let (choice, reason) = choose(&candidates, spec, question.n, question.d);
+        let block = question.block();
+        let temp_dir = spec.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
+        let spool = spool.filter(|_| candidates[choice].form == Form::Dual).map(|number| (temp_dir, number));
         let scaling = Scaling { center: !spec.no_center, standardize: spec.standardize };
-        let ledger = ledger(threads, pages, d, &want);
-        Ok(FitPlan { dataset, chosen, want, scaling, threads, threads_wanted, pages, ledger, budget })
+        let asked = spec.components;
+        Ok(FitPlan { dataset, chosen, want, scaling, candidates, choice, reason, spool, block, asked, pages, budget })
     }
 
-    /// Refuses what the budget cannot hold, and says what would fit.
+    /// The form that is taken.
+    pub fn taken(&self) -> &Candidate {
+        &self.candidates[self.choice]
+    }
+
+    /// Another form, if it fits.
+    pub fn alternative(&self, form: Form) -> Option<&Candidate> {
+        self.candidates.iter().find(|c| c.form == form && c.fits)
+    }
+
+    /// Worker threads that fit the budget.
+    pub fn threads(&self) -> usize {
+        self.taken().threads
+    }
+
+    /// Refuses what cannot be had, what the budget cannot hold, or what the disk has no room for, and says what would do.
     pub fn check(&self) -> Result<()> {
-        self.ledger.check(&self.budget, || {
-            let needed = Bytes(self.ledger.peak_bytes().div_ceil(1_000_000) * 1_000_000);
-            let features = self.most_features();
-            let fewer = if features > 0 {
-                format!(", or choose at most {} with --columns", count(features, "feature"))
-            } else {
-                String::new()
-            };
-            format!("allow --memory {}MB{fewer}", needed.0 / 1_000_000)
-        })
+        let taken = self.taken();
+        if let Some(refusal) = &taken.refusal {
+            return Err(Error::Misuse(format!("--form {} cannot: {refusal}; give a number of components", taken.form)));
+        }
+        taken.ledger.check(&self.budget, || self.hint())?;
+        match &self.spool {
+            Some((dir, _)) => crate::source::spool::check_dir(dir, taken.disk),
+            None => Ok(()),
+        }
+    }
+
+    /// What would fit instead.
+    fn hint(&self) -> String {
+        let fitting = self.candidates.iter().find(|c| c.fits);
+        if let Some(c) = fitting {
+            return format!("--form {} takes {}", c.form, Bytes(c.ledger.peak_bytes()));
+        }
+        let least = self.candidates.iter().filter(|c| c.refusal.is_none()).min_by_key(|c| c.ledger.peak_bytes());
+        let least = least.unwrap_or(self.taken());
+        let form = if least.form == self.taken().form { String::new() } else { format!(" and --form {}", least.form) };
+        let features = self.most_features();
+        let fewer = if features > 0 {
+            format!(", or choose at most {} with --columns", count(features, "feature"))
+        } else {
+            String::new()
+        };
+        let other = match randomized::refusal(self.asked) {
+            Some(_) => ", or give -k as a number, which --form randomized can find".to_string(),
+            None => String::new(),
+        };
+        format!("allow --memory {}MB{form}{fewer}{other}", least.ledger.peak_bytes().div_ceil(1_000_000))
     }
 
     /// The most features that fit the budget on one thread, if their pages are like those of all.
     fn most_features(&self) -> u64 {
         let all = self.want.features.len() as u64;
-        let fits = |d: u64| ledger(1, self.pages.share(d, all), d, &self.want).peak_bytes() <= self.budget.bytes.0;
+        let fits = |d: u64| {
+            let question = Question {
+                n: self.dataset.rows(),
+                d,
+                asked: self.asked,
+                want: &self.want,
+                pages: self.pages.share(d, all),
+                units: 1,
+                spool: None,
+                threads: 1,
+                max_passes: 1,
+            };
+            question.ledger(self.taken().form, 1).peak_bytes() <= self.budget.bytes.0
+        };
         let (mut low, mut high) = (0, all);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
@@ -108,31 +170,11 @@ impl FitPlan {
         }
         low
     }
-
-    /// Why the form was taken.
-    fn reason(&self) -> String {
-        let d = self.want.features.len() as u64;
-        format!("one {d} × {d} matrix ({}) adds up row by row", Bytes(8 * d * d))
-    }
 }
 
-/// What d features hold on this many threads.
-fn ledger(threads: usize, pages: DecodeBytes, d: u64, want: &Want) -> Ledger {
-    let t = threads as u64;
-    let rows = block_rows(d as usize) as u64;
-    let held = |d: u64, rows: u64| match want.nulls {
-        Nulls::Mean => ImputedCovariance::bytes(d, rows),
-        _ => Covariance::bytes(d, rows),
-    };
-    let sums = held(d, 0).saturating_mul(window(threads) as u64 + 1);
-    let scratch = held(d, rows) - held(d, 0);
-    let mixed = if want.precision == Precision::Mixed { 4 * d * d + 4 * rows * d } else { 0 };
-    let stream = Phase::new("streaming")
-        .hold(format!("footers and pages of {}", count(t, "worker")), pages.total(threads))
-        .hold("batches and blocks", t.saturating_mul(16 * rows * d + scratch + mixed))
-        .hold(format!("sums of {d} × {d} products"), sums);
-    let decompose = Phase::new("decomposition").hold(format!("{d} × {d} matrix, vectors and work area"), crate::solve::bytes(d));
-    Ledger { phases: vec![stream, decompose] }
+/// True when every number of these features is an f32 number.
+fn is_single(features: &Features) -> bool {
+    features.columns.iter().all(|c| matches!(c.value.as_str(), "Float32" | "Float16" | "Int8" | "Int16" | "UInt8" | "UInt16"))
 }
 
 fn check_weight(spec: &FitSpec, dataset: &Dataset) -> Result<()> {
@@ -173,22 +215,38 @@ fn as_json(plan: &FitPlan) -> serde_json::Value {
         let items: Vec<_> = p.items.iter().map(|i| json!({"what": i.what, "bytes": i.bytes})).collect();
         json!({"name": p.name, "bytes": p.bytes(), "items": items})
     };
+    let candidate = |c: &Candidate| {
+        json!({
+            "form": c.form,
+            "chosen": c.form == plan.taken().form,
+            "peak_bytes": c.ledger.peak_bytes(),
+            "disk_bytes": c.disk,
+            "passes": {"least": c.passes.0, "most": c.passes.1},
+            "threads": c.threads,
+            "fits": c.fits,
+            "refusal": c.refusal,
+        })
+    };
+    let taken = plan.taken();
     json!({
         "method": "pca",
-        "form": "primal",
-        "reason": plan.reason(),
+        "form": taken.form,
+        "reason": plan.reason,
+        "candidates": plan.candidates.iter().map(candidate).collect::<Vec<_>>(),
         "n_files": plan.dataset.files.len(),
         "n_rows": plan.dataset.rows(),
         "n_features": plan.want.features.len(),
         "features": plan.want.features.columns,
         "passed_over": plan.chosen.passed_over.iter().map(|(name, why)| json!({"column": name, "reason": why})).collect::<Vec<_>>(),
         "data_bytes": plan.dataset.bytes(),
-        "passes": 1,
-        "threads": plan.threads,
-        "peak_bytes": plan.ledger.peak_bytes(),
+        "passes": taken.passes.1,
+        "threads": taken.threads,
+        "peak_bytes": taken.ledger.peak_bytes(),
+        "disk_bytes": taken.disk,
+        "temp_dir": plan.spool.as_ref().map(|(dir, _)| dir),
         "memory": {"bytes": plan.budget.bytes.0, "asked": plan.budget.asked},
-        "fits": plan.ledger.peak_bytes() <= plan.budget.bytes.0,
-        "phases": plan.ledger.phases.iter().map(phase).collect::<Vec<_>>(),
+        "fits": taken.fits,
+        "phases": taken.ledger.phases.iter().map(phase).collect::<Vec<_>>(),
     })
 }
 
@@ -207,15 +265,48 @@ fn as_text(plan: &FitPlan) -> String {
     for line in passed_over_lines(&plan.chosen) {
         let _ = writeln!(page, "          {line}");
     }
-    let _ = writeln!(page, "method    pca, primal form: {}", plan.reason());
-    let _ = writeln!(page, "passes    1 over {}, {}", Bytes(plan.dataset.bytes()), threads_line(plan));
+    let taken = plan.taken();
+    let _ = writeln!(page, "method    pca, {} form: {}", taken.form, plan.reason);
+    candidate_lines(plan).iter().for_each(|line| {
+        let _ = writeln!(page, "          {line}");
+    });
+    let _ = writeln!(page, "passes    {} over {}, {}", passes(taken), Bytes(plan.dataset.bytes()), threads_line(plan));
+    if let Some((dir, _)) = &plan.spool {
+        let _ =
+            writeln!(page, "disk      {} in {} for a copy cut by features, removed at the end", Bytes(taken.disk), dir.display());
+    }
     let source = if plan.budget.asked { "--memory" } else { "a quarter of this machine" };
-    let _ = writeln!(page, "memory    peak {} of {} ({source})", Bytes(plan.ledger.peak_bytes()), plan.budget.bytes);
-    for phase in &plan.ledger.phases {
+    let _ = writeln!(page, "memory    peak {} of {} ({source})", Bytes(taken.ledger.peak_bytes()), plan.budget.bytes);
+    for phase in &taken.ledger.phases {
         let items: Vec<String> = phase.items.iter().map(|i| format!("{} {}", i.what, Bytes(i.bytes))).collect();
         let _ = writeln!(page, "          {}: {} ({})", phase.name, Bytes(phase.bytes()), items.join(", "));
     }
     page
+}
+
+/// "1", "2", "2 to 30".
+fn passes(candidate: &Candidate) -> String {
+    match candidate.passes {
+        (least, most) if least == most => least.to_string(),
+        (least, most) => format!("{least} to {most}"),
+    }
+}
+
+/// A table of the forms, the one taken marked.
+fn candidate_lines(plan: &FitPlan) -> Vec<String> {
+    let line = |c: &Candidate| {
+        let mark = if c.form == plan.taken().form { '→' } else { ' ' };
+        let verdict = match &c.refusal {
+            Some(_) => "not for this -k",
+            None if c.fits => "fits",
+            None => "too large",
+        };
+        let disk = if c.disk > 0 { format!(", {} on disk", Bytes(c.disk)) } else { String::new() };
+        let memory = Bytes(c.ledger.peak_bytes()).to_string();
+        format!("{mark} {:<10}  {memory:>9}  {:>7}  {verdict}{disk}", c.form.to_string(), passes(c))
+    };
+    let head = format!("  {:<10}  {:>9}  {:>7}", "form", "memory", "passes");
+    std::iter::once(head).chain(plan.candidates.iter().map(line)).collect()
 }
 
 /// "64 of 66 columns: x0, x1, … x63".
@@ -243,8 +334,9 @@ pub fn passed_over_lines(chosen: &Chosen) -> Vec<String> {
 
 /// "2 threads", and why not more.
 pub fn threads_line(plan: &FitPlan) -> String {
-    if plan.threads < plan.threads_wanted {
-        return format!("{} ({} would not fit the memory)", count(plan.threads as u64, "thread"), plan.threads_wanted);
+    let Candidate { threads, threads_wanted, .. } = *plan.taken();
+    if threads < threads_wanted {
+        return format!("{} ({threads_wanted} would not fit the memory)", count(threads as u64, "thread"));
     }
-    count(plan.threads as u64, "thread")
+    count(threads as u64, "thread")
 }

@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// The layout this program writes. Older ones stay readable.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The key of `__metadata__` that holds our JSON: one key, so that the file's bytes do not depend on
 /// the order of a map.
@@ -169,7 +169,8 @@ fn check(model: &Model, d: usize) -> std::result::Result<(), String> {
         }
     }
     let k = model.n_components();
-    if k != header.selection.kept || k > header.rank || header.rank > model.eigenvalues.len() || model.eigenvalues.len() > d {
+    let known = model.eigenvalues.len();
+    if k != header.selection.kept || k > header.rank.unwrap_or(k) || header.rank.unwrap_or(k) > known || known > d {
         return Err("its components, rank, eigenvalues and features do not go together".into());
     }
     let numbers = model.mean.iter().chain(&model.components).chain(&model.eigenvalues).chain(&model.constants);

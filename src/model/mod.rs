@@ -13,6 +13,7 @@
 pub mod file;
 
 use crate::accumulate::Moments;
+pub use crate::solve::Form;
 use crate::solve::rules::{Answer, Components};
 use crate::solve::{Certificate, Scaling, Solution};
 use crate::source::block::Precision;
@@ -43,7 +44,7 @@ pub struct Model {
 pub struct Header {
     /// `pca`.
     pub method: Method,
-    /// `primal`.
+    /// How it was computed.
     pub form: Form,
     /// Rows that counted.
     pub n_rows: u64,
@@ -57,8 +58,8 @@ pub struct Header {
     pub center: bool,
     /// True when features are divided by their deviation.
     pub standardize: bool,
-    /// Eigenvalues above rounding.
-    pub rank: usize,
+    /// Eigenvalues above rounding; null where only the leading ones were computed.
+    pub rank: Option<usize>,
     /// Trace of the decomposed matrix over the degrees of freedom.
     pub total_variance: f64,
     /// Σw − 1, or n − 1.
@@ -75,7 +76,7 @@ pub struct Header {
     pub precision: Precision,
     /// Numbers that f64 rounds, per feature.
     pub rounded: BTreeMap<String, u64>,
-    /// Seed of anything random; PCA has none.
+    /// Seed of anything random.
     pub seed: Option<u64>,
     /// What was read.
     pub ledger: Vec<LedgerEntry>,
@@ -90,14 +91,6 @@ pub enum Method {
     /// Principal component analysis.
     #[default]
     Pca,
-}
-
-/// `--form`, as it was chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Form {
-    /// Eigenvectors of the d × d side.
-    Primal,
 }
 
 /// How many components were asked for, kept, and would have been kept by the other rules.
@@ -174,6 +167,8 @@ pub struct Provenance {
     pub weight: Option<String>,
     /// Arithmetic.
     pub precision: Precision,
+    /// Seed of what was random.
+    pub seed: Option<u64>,
     /// What was read.
     pub ledger: Vec<LedgerEntry>,
     /// What must be told.
@@ -193,7 +188,7 @@ impl Model {
             |counts: &BTreeMap<u32, u64>| counts.iter().map(|(j, count)| (from.columns.name(*j as usize), *count)).collect();
         let header = Header {
             method: Method::Pca,
-            form: Form::Primal,
+            form: solution.form,
             n_rows: sums.rows,
             features: from.columns.without(&inactive),
             left_out: inactive.iter().map(|j| from.columns.name(*j)).collect(),
@@ -212,7 +207,7 @@ impl Model {
             weight: from.weight.map(|column| Weight { column, kind: "frequency".into(), sum: sums.weight }),
             precision: from.precision,
             rounded: by_name(&from.tally.rounded),
-            seed: None,
+            seed: from.seed,
             ledger: from.ledger,
             version: env!("CARGO_PKG_VERSION").into(),
             columns: from.columns,

@@ -38,15 +38,16 @@ impl Talk {
         }
     }
 
-    /// Watches a pass over this many rows and bytes.
-    pub fn progress(&self, what: &'static str, rows: u64, bytes: u64) -> Progress {
-        Progress::new(what, rows, bytes, self.quiet)
+    /// Watches a pass over this many rows (or features: the noun says) and bytes.
+    pub fn progress(&self, what: &'static str, noun: &'static str, rows: u64, bytes: u64) -> Progress {
+        Progress::new(what, noun, rows, bytes, self.quiet)
     }
 }
 
 /// How far a pass is.
 pub struct Progress {
     what: &'static str,
+    noun: &'static str,
     rows: u64,
     bytes: u64,
     rows_done: AtomicU64,
@@ -63,14 +64,14 @@ enum View {
 }
 
 impl Progress {
-    fn new(what: &'static str, rows: u64, bytes: u64, quiet: bool) -> Progress {
+    fn new(what: &'static str, noun: &'static str, rows: u64, bytes: u64, quiet: bool) -> Progress {
         let view = match (quiet, std::io::stderr().is_terminal()) {
             (true, _) => View::Nothing,
-            (false, true) => View::Bar(bar(what, rows)),
+            (false, true) => View::Bar(bar(what, noun, rows)),
             (false, false) => View::Lines,
         };
         let (started, zero) = (Instant::now(), || AtomicU64::new(0));
-        Progress { what, rows, bytes, rows_done: zero(), bytes_done: zero(), started, shown: Mutex::new(started), view }
+        Progress { what, noun, rows, bytes, rows_done: zero(), bytes_done: zero(), started, shown: Mutex::new(started), view }
     }
 
     fn line(&self, rows: u64, bytes: u64) -> String {
@@ -78,7 +79,7 @@ impl Progress {
         let rate = rows as f64 / seconds.max(1e-9);
         let left = (self.rows.saturating_sub(rows)) as f64 / rate.max(1e-9);
         format!(
-            "{}: {} of {} rows ({:.0} %), {} of {}, {} rows/s, {:.0} s left",
+            "{}: {} of {} {noun} ({:.0} %), {} of {}, {} {noun}/s, {:.0} s left",
             self.what,
             super::text::thousands(rows),
             super::text::thousands(self.rows),
@@ -86,7 +87,8 @@ impl Progress {
             Bytes(bytes.min(self.bytes)),
             Bytes(self.bytes),
             super::text::thousands(rate as u64),
-            left
+            left,
+            noun = self.noun
         )
     }
 }
@@ -122,9 +124,9 @@ impl Drop for Progress {
     }
 }
 
-fn bar(what: &'static str, rows: u64) -> ProgressBar {
-    let rate = |state: &ProgressState, w: &mut dyn std::fmt::Write| {
-        let _ = write!(w, "{} rows/s", super::text::thousands(state.per_sec() as u64));
+fn bar(what: &'static str, noun: &'static str, rows: u64) -> ProgressBar {
+    let rate = move |state: &ProgressState, w: &mut dyn std::fmt::Write| {
+        let _ = write!(w, "{} {noun}/s", super::text::thousands(state.per_sec() as u64));
     };
     let template = format!("{what} {{wide_bar}} {{percent}} %  {{msg}}  {{rate}}  {{eta}} left");
     let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -137,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_line_says_rows_bytes_rate_and_time_left() {
-        let progress = Progress::new("fit", 1_000_000, 2_000_000, true);
+        let progress = Progress::new("fit", "rows", 1_000_000, 2_000_000, true);
         std::thread::sleep(Duration::from_millis(2));
         let line = progress.line(500_000, 1_000_000);
         assert!(line.starts_with("fit: 500,000 of 1,000,000 rows (50 %), 1.0 MB of 2.0 MB, "), "{line}");

@@ -47,11 +47,10 @@ pub fn model(model: &Model) -> String {
     rules(model, &mut page);
     loadings(model, &mut page);
     let c = &model.header.certificate;
-    let _ = write!(
-        page,
-        "\ncertificate  residual {:.1e}, orthogonality {:.1e}, trace {:.1e}",
-        c.max_residual, c.orthogonality, c.trace_error
-    );
+    let _ = write!(page, "\ncertificate  residual {:.1e}, orthogonality {:.1e}", c.max_residual, c.orthogonality);
+    if let Some(error) = c.trace_error {
+        let _ = write!(page, ", trace {error:.1e}");
+    }
     if let Some(error) = c.mixed_error {
         let _ = write!(page, ", f32 products {error:.1e}");
     }
@@ -64,11 +63,12 @@ fn head(model: &Model, page: &mut String) {
     let rows: u64 = h.ledger.iter().map(|e| e.rows).sum();
     let _ = writeln!(
         page,
-        "pca, primal form: {} × {}, {} of rank {}",
+        "pca, {} form: {} × {}, {}{}",
+        h.form,
         count(h.n_rows, "row"),
         count(model.n_features() as u64, "feature"),
         count(model.n_components() as u64, "component"),
-        h.rank
+        h.rank.map_or_else(String::new, |rank| format!(" of rank {rank}"))
     );
     let mut facts = vec![(if h.center { "centred" } else { "not centred (LSA)" }).to_string()];
     if h.standardize {
@@ -124,10 +124,15 @@ fn scree(model: &Model, page: &mut String) {
     if variance.len() > SHOWN_COMPONENTS {
         let _ = writeln!(page, "      … and {} more, {:.2} % in all", variance.len() - SHOWN_COMPONENTS, 100.0 * total);
     }
-    let known = model.header.rank;
-    if known > variance.len() {
-        let next = model.eigenvalues[variance.len()] / model.header.degrees_of_freedom;
-        let _ = writeln!(page, "      not kept: {} more, the next with variance {}", known - variance.len(), number(next));
+    match model.header.rank {
+        Some(rank) if rank > variance.len() => {
+            let next = model.eigenvalues[variance.len()] / model.header.degrees_of_freedom;
+            let _ = writeln!(page, "      not kept: {} more, the next with variance {}", rank - variance.len(), number(next));
+        }
+        Some(_) => {}
+        None => {
+            let _ = writeln!(page, "      only the leading eigenvalues were computed");
+        }
     }
     let _ = writeln!(page, "      total variance {}", number(model.header.total_variance));
 }

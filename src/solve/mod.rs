@@ -1,34 +1,65 @@
 //! Sums → components: build the matrix, decompose it, order and sign and cut, certify.
 //!
 //! ```text
-//! CoMoment ─► problem (A) ─► eigen (dsyevd) ─► spectrum (order, rank, sign) ─► rules (k) ─► Solution
+//! CoMoment ─► problem (A) ─► eigen (dsyevd, or krylov for a few) ─► spectrum ─► rules (k) ─► Solution
 //! ```
 //!
 //! Holds A twice (once to check the vectors against) and LAPACK's work area: 32d² bytes at the peak.
 
+pub mod dual;
+pub mod krylov;
+pub mod randomized;
 pub mod rules;
 pub mod spectrum;
 
+pub use crate::accumulate::Scaling;
 use crate::accumulate::{CoMoment, Moments, add_outer};
 use crate::blas;
 use crate::error::{Error, Result};
-use ndarray::{Array1, Array2, ArrayView1, Axis, Zip};
+use ndarray::{Array1, Array2, Axis};
 use rules::{Components, Rules};
 use serde::{Deserialize, Serialize};
-use spectrum::Spectrum;
+use spectrum::{Spectrum, rank_tolerance};
 
-/// What is done to the columns before the decomposition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scaling {
-    /// Subtract the mean (false: LSA, the seed's uncentred form).
-    pub center: bool,
-    /// Divide by the sample standard deviation.
-    pub standardize: bool,
+/// From this order on a few eigenpairs are looked for by block Krylov; below, the whole spectrum takes half a second.
+const FEW_FROM: usize = 2_000;
+
+/// A few: one in this many.
+const FEW: usize = 20;
+
+/// Vectors of a block beyond k: products in memory are cheap, so it is the number of vectors that counts.
+const SPARE: usize = 4;
+
+/// When the pairs of a matrix in memory are as good as dsyevd's, which promises a residual and no more.
+const EXACT: krylov::Tolerance = krylov::Tolerance { residual: 1e-12, value: f64::INFINITY };
+
+/// How components are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// Eigenvectors of the d × d side.
+    Primal,
+    /// Eigenvectors of the n × n side, mapped to the features.
+    Dual,
+    /// Block Krylov over the data, to a tolerance.
+    Randomized,
+}
+
+impl std::fmt::Display for Form {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Form::Primal => "primal",
+            Form::Dual => "dual",
+            Form::Randomized => "randomized",
+        })
+    }
 }
 
 /// The components of one decomposition.
 #[derive(Debug, Clone)]
 pub struct Solution {
+    /// How they were computed.
+    pub form: Form,
     /// Features that take part, as positions among those of the co-moment.
     pub active: Vec<usize>,
     /// What x is divided by, where standardized; one per active feature.
@@ -37,8 +68,8 @@ pub struct Solution {
     pub components: Array2<f64>,
     /// Every eigenvalue that is known, descending.
     pub eigenvalues: Array1<f64>,
-    /// How many of them are above rounding.
-    pub rank: usize,
+    /// How many there are above rounding, where that is known.
+    pub rank: Option<usize>,
     /// Trace of A.
     pub trace: f64,
     /// The number of components each rule would keep.
@@ -54,10 +85,28 @@ pub struct Certificate {
     pub max_residual: f64,
     /// max |UᵀU − I|.
     pub orthogonality: f64,
-    /// |trace A − Σλ| / trace A.
-    pub trace_error: f64,
+    /// |trace A − Σλ| / trace A; null where not all λ were computed.
+    pub trace_error: Option<f64>,
     /// Largest relative error of a checked f32 product; null when all arithmetic was f64.
     pub mixed_error: Option<f64>,
+    /// What an iteration over the data reached; null where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<Iteration>,
+}
+
+/// How an iteration over the data ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Iteration {
+    /// Passes over the data.
+    pub passes: usize,
+    /// `--tolerance`.
+    pub tolerance: f64,
+    /// Bound on the relative error of each kept eigenvalue.
+    pub eigenvalue_errors: Vec<f64>,
+    /// ‖Av − λv‖ / λ₁ of each kept component.
+    pub residuals: Vec<f64>,
+    /// Kept components, counted from 1, that miss the tolerance.
+    pub unconverged: Vec<usize>,
 }
 
 /// Bytes at the peak of [`solve`] for d features: A, its copy that becomes the vectors, the work area.
@@ -71,29 +120,70 @@ pub fn bytes(d: u64) -> u64 {
 /// because it may change the last digits.
 pub fn solve(sums: CoMoment, scaling: Scaling, asked: Components, threads: usize) -> Result<(Moments, Solution)> {
     let (moments, a, active, scale) = problem(sums, scaling);
-    let solution = blas::parallel(threads, || decompose(&moments, a, active, scale, scaling, asked))?;
-    Ok((moments, solution))
+    let d = active.len();
+    let bound = rank_bound(moments.rows, d, scaling);
+    let eigen = eigen(&a, rank_tolerance(moments.rows, d), bound, asked, threads)?;
+    let trace = a.diag().sum();
+    let rules = Rules::new(&eigen.spectrum, trace, moments.weight, d, scaling.center);
+    let k = rules.keep(asked)?;
+    let components = blas::parallel(threads, || spectrum::leading(&eigen.vectors, k));
+    let certificate = blas::parallel(threads, || certify(&a, &eigen, &components, trace, moments.mixed_error));
+    let (rank, eigenvalues) = (eigen.spectrum.rank(), eigen.spectrum.values);
+    let form = Form::Primal;
+    Ok((moments, Solution { form, active, scale, components, eigenvalues, rank, trace, rules, certificate }))
 }
 
-fn decompose(
-    moments: &Moments,
-    a: Array2<f64>,
-    active: Vec<usize>,
-    scale: Option<Array1<f64>>,
-    scaling: Scaling,
-    asked: Components,
-) -> Result<Solution> {
-    let decomposed = blas::eigh(a.clone());
+/// The largest rank that n rows and d features can have.
+pub fn rank_bound(rows: u64, d: usize, scaling: Scaling) -> usize {
+    let rows = if scaling.center { rows.saturating_sub(1) } else { rows };
+    rows.min(d as u64) as usize
+}
+
+/// Eigenpairs of a matrix in memory.
+pub(crate) struct Eigen {
+    /// Their values.
+    pub spectrum: Spectrum,
+    /// The vectors as rows, in *ascending* order of their values.
+    pub vectors: Array2<f64>,
+    /// Sum of all values as they were computed, for the trace check.
+    pub sum: Option<f64>,
+}
+
+/// All eigenpairs by dsyevd; or the leading ones by block Krylov where a few of many are asked for and it converges.
+pub(crate) fn eigen(a: &Array2<f64>, tolerance: f64, bound: usize, asked: Components, threads: usize) -> Result<Eigen> {
+    if let Some(eigen) = few(a, tolerance, bound, asked, threads)? {
+        return Ok(eigen);
+    }
+    let decomposed = blas::parallel(threads, || blas::eigh(a.clone()));
     let (values, vectors) = decomposed.map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
-    let bound = if scaling.center { moments.rows.saturating_sub(1) } else { moments.rows };
-    let spectrum = Spectrum::new(&values, moments.rows, bound.min(a.nrows() as u64) as usize);
-    let trace = a.diag().sum();
-    let rules = Rules::new(&spectrum, trace, moments.weight, scaling.center);
-    let k = rules.keep(asked)?;
-    let components = spectrum::leading(&vectors, k);
-    drop(vectors);
-    let certificate = certify(&a, &spectrum, &components, trace, moments.mixed_error);
-    Ok(Solution { active, scale, components, eigenvalues: spectrum.values, rank: spectrum.rank, trace, rules, certificate })
+    let sum = Some(values.sum());
+    Ok(Eigen { spectrum: Spectrum::whole(values.iter().rev().copied(), tolerance, bound), vectors, sum })
+}
+
+fn few(a: &Array2<f64>, tolerance: f64, bound: usize, asked: Components, threads: usize) -> Result<Option<Eigen>> {
+    let order = a.nrows();
+    let Components::Count(k) = asked else { return Ok(None) };
+    if order < FEW_FROM || k > order / FEW {
+        return Ok(None);
+    }
+    let block = k + SPARE;
+    let search = krylov::Search {
+        order,
+        basis: order / 3,
+        // A third of the order in one go: what does not converge by then is left to dsyevd.
+        products: order / 3 / block,
+        tolerance: EXACT,
+        wanted: &|_| Some(k),
+        threads,
+        watch: &|_, _| {},
+    };
+    let found = krylov::search(&search, krylov::start(block, order, 0), |q| Ok(blas::parallel(threads, || q.dot(a))))?;
+    if !found.unconverged(EXACT).is_empty() {
+        return Ok(None);
+    }
+    let vectors = found.vectors.slice_move(ndarray::s![..;-1, ..]);
+    let spectrum = Spectrum::leading(found.values.iter().take(k).copied(), tolerance, bound);
+    Ok(Some(Eigen { spectrum, vectors, sum: None }))
 }
 
 /// The seed's matrix: S, S + Wμμᵀ without centring, either over the standard deviations.
@@ -102,7 +192,7 @@ fn decompose(
 fn problem(sums: CoMoment, scaling: Scaling) -> (Moments, Array2<f64>, Vec<usize>, Option<Array1<f64>>) {
     let CoMoment { moments, s: mut a } = sums;
     let d = a.nrows();
-    let deviations = scaling.standardize.then(|| deviations(&moments, a.diag()));
+    let deviations = scaling.standardize.then(|| moments.deviations());
     if !scaling.center {
         add_outer(&mut a, moments.weight, &moments.mean);
         blas::mirror(&mut a);
@@ -120,27 +210,36 @@ fn problem(sums: CoMoment, scaling: Scaling) -> (Moments, Array2<f64>, Vec<usize
     (moments, a, active, Some(scale))
 }
 
-/// Sample standard deviations; 0 where the spread is only the rounding of the mean.
-pub fn deviations(moments: &Moments, sums_of_squares: ArrayView1<'_, f64>) -> Array1<f64> {
-    let freedom = moments.weight - 1.0;
-    Zip::from(sums_of_squares).and(&moments.mean).map_collect(|square, mean| {
-        let deviation = (square / freedom).sqrt();
-        if deviation > 4.0 * f64::EPSILON * mean.abs() { deviation } else { 0.0 }
-    })
+fn certify(a: &Array2<f64>, eigen: &Eigen, u: &Array2<f64>, trace: f64, mixed_error: Option<f64>) -> Certificate {
+    let max_residual = residuals(a, &eigen.spectrum, u).into_iter().fold(0.0, f64::max);
+    let trace_error = eigen.sum.map(|sum| relative(trace, sum));
+    Certificate { max_residual, orthogonality: orthogonality(u), trace_error, mixed_error, iteration: None }
 }
 
-fn certify(a: &Array2<f64>, spectrum: &Spectrum, u: &Array2<f64>, trace: f64, mixed_error: Option<f64>) -> Certificate {
-    let largest = spectrum.values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
-    let mut residual = u.dot(a);
-    for (mut row, (v, lambda)) in residual.rows_mut().into_iter().zip(u.rows().into_iter().zip(&spectrum.values)) {
+/// ‖Av − λv‖ / λ₁ of each row v.
+fn residuals(a: &Array2<f64>, spectrum: &Spectrum, v: &Array2<f64>) -> Vec<f64> {
+    let largest = largest(spectrum);
+    let mut residual = v.dot(a);
+    for (mut row, (v, lambda)) in residual.rows_mut().into_iter().zip(v.rows().into_iter().zip(&spectrum.values)) {
         row.scaled_add(-lambda, &v);
         // Relative before it is squared: λ₁ may be near the end of the range.
         row /= largest;
     }
-    let norm = |row: ArrayView1<'_, f64>| row.dot(&row).sqrt();
-    let worst = residual.rows().into_iter().map(norm).fold(0.0, f64::max);
+    residual.rows().into_iter().map(|row| row.dot(&row).sqrt()).collect()
+}
+
+fn largest(spectrum: &Spectrum) -> f64 {
+    spectrum.values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE)
+}
+
+/// |trace − sum| / trace.
+fn relative(trace: f64, sum: f64) -> f64 {
+    if trace > 0.0 { (trace - sum).abs() / trace } else { 0.0 }
+}
+
+/// max |UUᵀ − I| of rows that should be orthonormal.
+fn orthogonality(u: &Array2<f64>) -> f64 {
     let mut gram = u.dot(&u.t());
     gram.diag_mut().mapv_inplace(|g| g - 1.0);
-    let trace_error = if trace > 0.0 { (trace - spectrum.sum).abs() / trace } else { 0.0 };
-    Certificate { max_residual: worst, orthogonality: gram.iter().fold(0.0, |m, g| g.abs().max(m)), trace_error, mixed_error }
+    gram.iter().fold(0.0, |m, g| g.abs().max(m))
 }

@@ -89,62 +89,67 @@ pub struct Answer {
 /// Everything the rules say of one spectrum.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    /// Shares of the total, cumulated.
+    /// Shares of the total of the known values, cumulated.
     cumulated: Vec<f64>,
-    elbow: Option<usize>,
+    elbow: std::result::Result<usize, String>,
     mle: std::result::Result<usize, String>,
-    rank: usize,
+    rank: std::result::Result<usize, String>,
 }
 
 impl Rules {
-    /// `weight` stands for n in Minka's evidence.
-    pub fn new(spectrum: &Spectrum, trace: f64, weight: f64, centered: bool) -> Rules {
-        let values = &spectrum.values.as_slice().unwrap_or_default()[..spectrum.rank];
-        let mut sum = 0.0;
-        let cumulated = values
-            .iter()
-            .map(|v| {
-                sum += v;
-                sum / trace
-            })
-            .collect();
-        let d = spectrum.values.len();
-        Rules { cumulated, elbow: elbow(values), mle: mle(values, d, weight, centered), rank: spectrum.rank }
+    /// `weight` stands for n in Minka's evidence, `d` is the number of features.
+    pub fn new(spectrum: &Spectrum, trace: f64, weight: f64, d: usize, centered: bool) -> Rules {
+        let values = &spectrum.values.as_slice().unwrap_or_default()[..spectrum.above];
+        let cumulated = cumulated(values, trace).collect();
+        let unknown = || format!("only the {} leading eigenvalues were computed", spectrum.values.len());
+        if !spectrum.whole {
+            return Rules { cumulated, elbow: Err(unknown()), mle: Err(unknown()), rank: Err(unknown()) };
+        }
+        let elbow = elbow(values).unwrap_or(spectrum.above);
+        Rules { cumulated, elbow: Ok(elbow), mle: mle(values, d, weight, centered), rank: Ok(spectrum.above) }
     }
 
     /// How many components to keep.
     pub fn keep(&self, asked: Components) -> Result<usize> {
-        Ok(match asked {
-            Components::Count(k) => k.min(self.rank),
+        let answer = match asked {
+            Components::Count(k) => return Ok(k.min(self.cumulated.len())),
             Components::Ratio(r) => self.ratio(r),
-            Components::All => self.rank,
-            Components::Elbow => self.elbow.unwrap_or(self.rank),
-            Components::Mle => match &self.mle {
-                Ok(k) => *k,
-                Err(reason) => {
-                    return Err(Error::Misuse(format!("-k mle cannot choose: {reason}; give a number, a ratio or elbow")));
-                }
-            },
-        })
+            Components::All => self.rank.clone(),
+            Components::Elbow => self.elbow.clone(),
+            Components::Mle => self.mle.clone(),
+        };
+        answer.map_err(|reason| Error::Misuse(format!("-k {asked} cannot choose: {reason}; give a number of components")))
     }
 
     /// The answers of all rules.
     pub fn answers(&self) -> Vec<Answer> {
-        let answer = |rule: String, components| Answer { rule, components, reason: None };
-        let mut answers: Vec<Answer> = RATIOS.iter().map(|r| answer(r.to_string(), Some(self.ratio(*r)))).collect();
-        answers.push(match &self.mle {
-            Ok(k) => answer("mle".into(), Some(*k)),
-            Err(reason) => Answer { rule: "mle".into(), components: None, reason: Some(reason.clone()) },
-        });
-        answers.push(answer("elbow".into(), Some(self.elbow.unwrap_or(self.rank))));
-        answers.push(answer("all".into(), Some(self.rank)));
-        answers
+        let answer = |rule: String, said: &std::result::Result<usize, String>| Answer {
+            rule,
+            components: said.as_ref().ok().copied(),
+            reason: said.as_ref().err().cloned(),
+        };
+        let ratios = RATIOS.iter().map(|r| answer(r.to_string(), &self.ratio(*r)));
+        let others = [("mle", &self.mle), ("elbow", &self.elbow), ("all", &self.rank)];
+        ratios.chain(others.map(|(rule, said)| answer(rule.into(), said))).collect()
     }
 
-    fn ratio(&self, share: f64) -> usize {
-        // The last cumulated share may miss 1 by rounding; no share below 1 is out of reach.
-        (self.cumulated.iter().take_while(|c| **c < share).count() + 1).min(self.rank)
+    fn ratio(&self, share: f64) -> std::result::Result<usize, String> {
+        let below = self.cumulated.iter().take_while(|c| **c < share).count();
+        match &self.rank {
+            // The last cumulated share may miss 1 by rounding; no share below 1 is out of reach.
+            Ok(rank) => Ok((below + 1).min(*rank)),
+            Err(_) if below < self.cumulated.len() => Ok(below + 1),
+            Err(unknown) => Err(unknown.clone()),
+        }
     }
+}
+
+/// λ₁, λ₁ + λ₂, … over the total.
+pub fn cumulated(values: &[f64], total: f64) -> impl Iterator<Item = f64> + '_ {
+    values.iter().scan(0.0, move |sum, v| {
+        *sum += v;
+        Some(*sum / total)
+    })
 }
 
 fn elbow(values: &[f64]) -> Option<usize> {

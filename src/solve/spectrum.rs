@@ -5,26 +5,40 @@
 
 use ndarray::{Array1, Array2};
 
-/// Ordered eigenvalues, and where their vectors are.
+/// Ordered eigenvalues.
 #[derive(Debug, Clone)]
 pub struct Spectrum {
-    /// Descending, rounding set to 0.
+    /// Those known, descending, rounding set to 0.
     pub values: Array1<f64>,
-    /// Values above rounding.
-    pub rank: usize,
-    /// Sum of the values as LAPACK gave them, for the trace check.
-    pub sum: f64,
+    /// How many of them are above rounding.
+    pub above: usize,
+    /// True when there are no others: `above` is the rank then.
+    pub whole: bool,
 }
 
 impl Spectrum {
-    /// From ascending values; `rows` is n, `bound` the largest possible rank.
-    pub fn new(values: &Array1<f64>, rows: u64, bound: usize) -> Spectrum {
-        let sum = values.sum();
-        let mut values: Array1<f64> = values.iter().rev().copied().collect();
-        let tolerance = rank_tolerance(rows, values.len()) * values.first().copied().unwrap_or(0.0).max(0.0);
-        let rank = values.iter().take(bound).take_while(|v| **v > tolerance).count();
-        values.iter_mut().skip(rank).for_each(|v| *v = 0.0);
-        Spectrum { values, rank, sum }
+    /// From all values, descending; `tolerance` is relative to the first, `bound` the largest possible rank.
+    pub fn whole(values: impl Iterator<Item = f64>, tolerance: f64, bound: usize) -> Spectrum {
+        Spectrum::new(values, tolerance, bound, true)
+    }
+
+    /// From the leading values; if some of them are only rounding, there are no others.
+    pub fn leading(values: impl Iterator<Item = f64>, tolerance: f64, bound: usize) -> Spectrum {
+        Spectrum::new(values, tolerance, bound, false)
+    }
+
+    fn new(values: impl Iterator<Item = f64>, tolerance: f64, bound: usize, whole: bool) -> Spectrum {
+        let mut values: Array1<f64> = values.collect();
+        let least = tolerance * values.first().copied().unwrap_or(0.0).max(0.0);
+        let above = values.iter().take(bound).take_while(|v| **v > least).count();
+        values.iter_mut().skip(above).for_each(|v| *v = 0.0);
+        let whole = whole || above < values.len() || above == bound;
+        Spectrum { values, above, whole }
+    }
+
+    /// Eigenvalues above rounding, if that is known.
+    pub fn rank(&self) -> Option<usize> {
+        self.whole.then_some(self.above)
     }
 }
 
@@ -33,15 +47,20 @@ pub fn leading(vectors: &Array2<f64>, k: usize) -> Array2<f64> {
     let mut components = Array2::zeros((k, vectors.ncols()));
     for (mut to, from) in components.rows_mut().into_iter().zip(vectors.rows().into_iter().rev()) {
         to.assign(&from);
-        fix_sign(to);
     }
+    fix_signs(&mut components);
     components
 }
 
-/// eps × size: size is the order of the matrix, or √n where that is larger, since the rounding of a
-/// sum of n products grows like its random walk.
-pub fn rank_tolerance(rows: u64, d: usize) -> f64 {
-    f64::EPSILON * (d as f64).max((rows as f64).sqrt())
+/// The entry of largest magnitude of each row becomes positive.
+pub fn fix_signs(vectors: &mut Array2<f64>) {
+    vectors.rows_mut().into_iter().for_each(fix_sign);
+}
+
+/// eps × size: size is the order of the matrix, or √terms where that is larger, since the rounding of a
+/// sum of that many products grows like its random walk.
+pub fn rank_tolerance(terms: u64, order: usize) -> f64 {
+    f64::EPSILON * (order as f64).max((terms as f64).sqrt())
 }
 
 fn fix_sign(mut vector: ndarray::ArrayViewMut1<'_, f64>) {
@@ -58,12 +77,17 @@ mod tests {
 
     #[test]
     fn order_sign_and_rank_are_as_promised() {
-        let spectrum = Spectrum::new(&array![1e-30, 2.0, 5.0], 10, 3);
+        let spectrum = Spectrum::whole([5.0, 2.0, 1e-30].into_iter(), 1e-15, 3);
         assert_eq!(spectrum.values, array![5.0, 2.0, 0.0]);
-        assert_eq!(spectrum.rank, 2);
+        assert_eq!(spectrum.rank(), Some(2));
         let vectors = array![[0.0, 0.0, 1.0], [0.6, -0.8, 0.0], [-0.8, -0.6, 0.0]];
         assert_eq!(leading(&vectors, 2), array![[0.8, 0.6, -0.0], [-0.6, 0.8, -0.0]]);
-        assert_eq!(Spectrum::new(&array![1.0, 2.0], 2, 1).rank, 1, "bounded by n − 1");
-        assert_eq!(Spectrum::new(&array![0.0, 0.0], 2, 2).rank, 0, "no spread, no component");
+        let rank = |values: &[f64], bound| Spectrum::whole(values.iter().copied(), 1e-15, bound).rank();
+        assert_eq!(rank(&[2.0, 1.0], 1), Some(1), "bounded by n − 1");
+        assert_eq!(rank(&[0.0, 0.0], 2), Some(0), "no spread, no component");
+        let leading = |values: &[f64], bound| Spectrum::leading(values.iter().copied(), 1e-15, bound).rank();
+        assert_eq!(leading(&[2.0, 1.0], 5), None, "more may follow");
+        assert_eq!(leading(&[2.0, 1e-30], 5), Some(1), "nothing follows rounding");
+        assert_eq!(leading(&[2.0, 1.0], 2), Some(2), "there cannot be more");
     }
 }

@@ -31,6 +31,25 @@ pub fn column_sums<T: AsPrimitive<f64>>(x: &Array2<T>, weights: Option<&Array1<f
     }
 }
 
+/// Σ w x² per column.
+pub fn column_squares(x: &Array2<f64>, weights: Option<&Array1<f64>>) -> Array1<f64> {
+    let mut sums = Array1::zeros(x.ncols());
+    match lines(x) {
+        Lines::Columns(columns) => {
+            for (sum, column) in sums.iter_mut().zip(columns.rows()) {
+                *sum = weights.map_or_else(|| column.dot(&column), |w| column.iter().zip(w).map(|(x, w)| w * x * x).sum());
+            }
+        }
+        Lines::Rows(rows) => {
+            for (i, row) in rows.rows().into_iter().enumerate() {
+                let weight = weights.map_or(1.0, |w| w[i]);
+                sums.zip_mut_with(&row, |sum, x| *sum += weight * x * x);
+            }
+        }
+    }
+    sums
+}
+
 /// x ← (x − shift) · factor per column, in place.
 pub fn shift(x: &mut Array2<f64>, shift: Option<&Array1<f64>>, factor: Option<&Array1<f64>>) {
     let d = x.ncols();

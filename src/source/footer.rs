@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a column can be to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -245,6 +245,23 @@ pub struct Footer {
     pub size: u64,
     /// xxHash64 of its bytes.
     pub hash: u64,
+    /// Made when first asked for.
+    roots: Arc<OnceLock<Roots>>,
+}
+
+/// The root columns of a file.
+pub struct Roots {
+    by_name: HashMap<String, usize>,
+    /// For each, the index of its first leaf.
+    pub leaves: Vec<usize>,
+}
+
+impl Roots {
+    /// The position of a column.
+    pub fn find(&self, name: &str, path: &Path) -> Result<usize> {
+        let known = self.by_name.get(name).copied();
+        known.ok_or_else(|| super::columns::unknown(path, name, self.by_name.keys().map(String::as_str)))
+    }
 }
 
 impl Footer {
@@ -266,7 +283,7 @@ impl Footer {
             let metadata: ParquetMetaData = ParquetMetaDataReader::decode_metadata(&bytes)?;
             ArrowReaderMetadata::try_new(Arc::new(metadata), options)
         })?;
-        Ok(Footer { arrow, size, hash })
+        Ok(Footer { arrow, size, hash, roots: Arc::default() })
     }
 
     /// Bytes it takes once parsed.
@@ -291,8 +308,16 @@ impl Footer {
         Ok(columns)
     }
 
+    /// The root columns by name: made once for all readers of the file, since a file may have 200,000.
+    pub(crate) fn roots(&self) -> &Roots {
+        self.roots.get_or_init(|| {
+            let fields = self.arrow.schema().fields().iter().enumerate();
+            Roots { by_name: fields.map(|(i, f)| (f.name().clone(), i)).collect(), leaves: self.first_leaves() }
+        })
+    }
+
     /// For each root column, the index of its first leaf.
-    pub(crate) fn first_leaves(&self) -> Vec<usize> {
+    fn first_leaves(&self) -> Vec<usize> {
         let schema = self.arrow.parquet_schema();
         let mut first = vec![0; schema.root_schema().get_fields().len()];
         for leaf in (0..schema.num_columns()).rev() {

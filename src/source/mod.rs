@@ -10,6 +10,7 @@
 
 pub mod block;
 pub mod columns;
+pub mod columnwise;
 pub mod dense;
 mod densify;
 mod direct;
@@ -18,11 +19,14 @@ mod grid;
 pub mod inputs;
 pub mod pages;
 pub mod parquet;
+pub mod spool;
 
 pub use block::{Block, MissingCell, Nulls, Tally, Values};
 pub use columns::{FeatureColumn, Features};
+pub use columnwise::Columnwise;
 pub use footer::{Dataset, FileInfo};
 pub use parquet::{ParquetSource, Want};
+pub use spool::Spool;
 
 use crate::error::Result;
 use std::ops::Range;
@@ -40,7 +44,7 @@ pub struct Unit {
     pub row_groups: Range<usize>,
     /// The first row, counted within the file.
     pub first_row: u64,
-    /// How many rows.
+    /// How many rows; of a group of features, how many features.
     pub rows: u64,
     /// Compressed bytes of the row groups, for progress.
     pub bytes: u64,

@@ -19,7 +19,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use bytes::Bytes;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::os::fd::AsRawFd;
@@ -28,7 +28,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// Parsed footers that are kept for the next unit of the same file.
-const FOOTERS_KEPT: usize = 8;
+pub(super) const FOOTERS_KEPT: usize = 8;
 
 /// What is read of each row.
 #[derive(Debug, Clone, Default)]
@@ -56,17 +56,23 @@ impl Want {
 
 /// The files, the columns wanted, and the units they are cut into.
 pub struct ParquetSource {
-    files: Vec<FileInfo>,
+    files: Arc<[FileInfo]>,
     want: Want,
-    units: Vec<Unit>,
-    footers: Mutex<VecDeque<(usize, Footer)>>,
+    units: Arc<[Unit]>,
+    footers: Arc<Mutex<VecDeque<(usize, Footer)>>>,
 }
 
 impl ParquetSource {
     /// Nothing is read yet.
     pub fn new(dataset: &Dataset, want: Want) -> ParquetSource {
-        let units = units(&dataset.files);
-        ParquetSource { files: dataset.files.clone(), want, units, footers: Mutex::default() }
+        let units = units(&dataset.files).into();
+        ParquetSource { files: dataset.files.clone().into(), want, units, footers: Arc::default() }
+    }
+
+    /// The same files for some of the columns; parsed footers are shared.
+    pub fn of(&self, features: Features) -> ParquetSource {
+        let want = Want { features, ..self.want.clone() };
+        ParquetSource { files: self.files.clone(), want, units: self.units.clone(), footers: self.footers.clone() }
     }
 
     /// Opens a file; its footer is parsed once for some units.
@@ -229,18 +235,16 @@ struct Layout {
 
 impl Layout {
     fn new(footer: &Footer, want: &Want, path: &Path) -> Result<Layout> {
-        let roots: HashMap<&str, usize> =
-            footer.arrow.schema().fields().iter().enumerate().map(|(i, f)| (f.name().as_str(), i)).collect();
-        let root =
-            |name: &str| roots.get(name).copied().ok_or_else(|| super::columns::unknown(path, name, roots.keys().copied()));
+        let roots = footer.roots();
+        let root = |name: &str| roots.find(name, path);
         let mut direct = Vec::new();
         let doubles = want.precision == Precision::Exact && Densify::by_column(&want.features);
-        let leaves = footer.first_leaves();
+
         // Where each feature comes from: a direct column, or for now its root.
         let mut origins = Vec::with_capacity(want.features.columns.len());
         for column in &want.features.columns {
             let root = root(&column.name)?;
-            let leaf = direct::leaf(footer, root, leaves[root]).filter(|_| doubles);
+            let leaf = direct::leaf(footer, root, roots.leaves[root]).filter(|_| doubles);
             origins.push(leaf.map_or(Origin::Batch(root), |leaf| {
                 direct.push(leaf);
                 Origin::Direct(direct.len() - 1)

@@ -1,0 +1,178 @@
+//! The centred co-moment times a few vectors, without the co-moment.
+//!
+//! Enters: blocks. Leaves: Z = P S, where the b vectors to be multiplied are the rows of P. Holds Z
+//! (8bd), one block, and its product with P. Nothing grows with n or with d².
+//!
+//! | accumulator | mean | for |
+//! |---|---|---|
+//! | [`Sketch`] | not yet known: each block around its own, joined by Chan's rule | the first pass |
+//! | [`Product`] | known; missing cells are at it | every later pass |
+//!
+//! ```text
+//! T = √w·Y Pᵀ          Z += Tᵀ (√w·Y)          Y = x − mean of the block
+//! Z += c (Pδ) δᵀ       c = W_a W_b / (W_a + W_b), δ = μ_b − μ
+//! ```
+
+use super::{Accumulate, Moments, Shape, Spread};
+use crate::source::{Block, Values, dense};
+use ndarray::linalg::general_mat_mul;
+use ndarray::{Array1, Array2, s};
+use std::sync::Arc;
+
+/// Rows of a block whose f32 product is checked against f64.
+const CHECKED_ROWS: usize = 64;
+
+/// Moments and P S of the rows so far.
+#[derive(Debug, Clone)]
+pub struct Sketch {
+    p: Arc<Array2<f64>>,
+    spread: Spread,
+    z: Array2<f64>,
+}
+
+/// What a first pass knows.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// n, W, μ, spread.
+    pub moments: Moments,
+    /// P S; rough where cells were missing, since blocks were filled with their own means.
+    pub z: Array2<f64>,
+}
+
+impl Sketch {
+    /// Of no rows yet; P is b × d.
+    pub fn new(p: Arc<Array2<f64>>) -> Sketch {
+        let (spread, z) = (Spread::new(p.ncols()), Array2::zeros(p.raw_dim()));
+        Sketch { p, spread, z }
+    }
+}
+
+impl Accumulate for Sketch {
+    type Output = Look;
+
+    fn update(&mut self, mut block: Block) {
+        if block.rows() == 0 {
+            return;
+        }
+        let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
+        let mut y = block.into_f64();
+        let spread = Spread::centring(&mut y, weights.as_ref(), &missing);
+        if let Some(weights) = &weights {
+            dense::scale_rows(&mut y, &weights.mapv(f64::sqrt));
+        }
+        let t = y.dot(&self.p.t());
+        general_mat_mul(1.0, &t.t(), &y, 1.0, &mut self.z);
+
+        self.join(spread);
+    }
+
+    fn merge(&mut self, later: Sketch) {
+        self.z += &later.z;
+
+        self.join(later.spread);
+    }
+
+    fn finish(self) -> Look {
+        Look { moments: self.spread.finish(), z: self.z }
+    }
+
+    fn bytes(shape: Shape) -> u64 {
+        Product::bytes(shape).saturating_add(Spread::bytes(Shape { rows: 0, ..shape }))
+    }
+}
+
+impl Sketch {
+    fn join(&mut self, spread: Spread) {
+        let c = self.spread.coupling(&spread);
+        if c > 0.0 {
+            let delta = spread.mean.minus(&self.spread.mean);
+            let along = self.p.dot(&delta) * c;
+            self.z.rows_mut().into_iter().zip(&along).for_each(|(mut row, a)| row.scaled_add(*a, &delta));
+        }
+        self.spread.merge(spread);
+    }
+}
+
+/// P S around a known mean.
+#[derive(Debug, Clone)]
+pub struct Product {
+    p: Arc<Array2<f64>>,
+    /// P in f32, for f32 blocks.
+    single: Arc<Array2<f32>>,
+    mean: Arc<Array1<f64>>,
+    z: Array2<f64>,
+    mixed_error: Option<f64>,
+}
+
+impl Product {
+    /// Of no rows yet; P is b × d.
+    pub fn new(p: Arc<Array2<f64>>, single: Arc<Array2<f32>>, mean: Arc<Array1<f64>>) -> Product {
+        let z = Array2::zeros(p.raw_dim());
+        Product { p, single, mean, z, mixed_error: None }
+    }
+
+    /// Both products in f32, added in f64. The first is checked on some rows.
+    fn add_f32(&mut self, y: &Array2<f64>) {
+        let single = y.mapv(|v| v as f32);
+        let t = single.dot(&self.single.t());
+        self.mixed_error.get_or_insert_with(|| checked_error(y, &self.p, &t));
+        let z = t.t().dot(&single);
+        self.z.zip_mut_with(&z, |z, more| *z += f64::from(*more));
+    }
+}
+
+/// max |T_ij − (YPᵀ)_ij| / (‖y_i‖ ‖p_j‖) over the first rows.
+fn checked_error(y: &Array2<f64>, p: &Array2<f64>, t: &Array2<f32>) -> f64 {
+    let some = y.slice(s![..y.nrows().min(CHECKED_ROWS), ..]);
+    let exact = some.dot(&p.t());
+    let norm = |row: ndarray::ArrayView1<'_, f64>| row.dot(&row).sqrt();
+    let lengths: Vec<f64> = p.rows().into_iter().map(norm).collect();
+    let mut worst = 0.0f64;
+    for (i, row) in some.rows().into_iter().enumerate() {
+        for (j, length) in lengths.iter().enumerate() {
+            let scale = norm(row) * length;
+            if scale > 0.0 {
+                worst = worst.max((f64::from(t[[i, j]]) - exact[[i, j]]).abs() / scale);
+            }
+        }
+    }
+    worst
+}
+
+impl Accumulate for Product {
+    /// P S, and the largest error of an f32 product that was checked.
+    type Output = (Array2<f64>, Option<f64>);
+
+    fn update(&mut self, mut block: Block) {
+        if block.rows() == 0 {
+            return;
+        }
+        let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
+        let mixed = matches!(block.values, Values::F32(_));
+        let mut y = block.into_f64();
+        dense::shift(&mut y, Some(&self.mean), None);
+        missing.iter().for_each(|cell| y[[cell.row as usize, cell.feature as usize]] = 0.0);
+        if let Some(weights) = &weights {
+            dense::scale_rows(&mut y, &weights.mapv(f64::sqrt));
+        }
+        if mixed {
+            return self.add_f32(&y);
+        }
+        let t = y.dot(&self.p.t());
+        general_mat_mul(1.0, &t.t(), &y, 1.0, &mut self.z);
+    }
+
+    fn merge(&mut self, later: Product) {
+        self.z += &later.z;
+        self.mixed_error = self.mixed_error.into_iter().chain(later.mixed_error).reduce(f64::max);
+    }
+
+    fn finish(self) -> Self::Output {
+        (self.z, self.mixed_error)
+    }
+
+    fn bytes(shape: Shape) -> u64 {
+        let Shape { features, rows, vectors } = shape;
+        8u64.saturating_mul(vectors.saturating_mul(features + 2 * rows).saturating_add(features * rows))
+    }
+}

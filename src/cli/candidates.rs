@@ -1,0 +1,290 @@
+//! What each form would hold and how often it would read the data: one place for `plan` and `fit`.
+//!
+//! Bytes as formulas, for n rows, d features, k components, t threads, b rows a block, g features a
+//! group, v vectors a Krylov block:
+//!
+//! | form | phase | buffer | bytes |
+//! |---|---|---|---|
+//! | all | stream | footers | as parsed, those kept and one more |
+//! | | | pages being decoded | t × (pages of the columns read, from their headers) |
+//! | primal | stream | batches and blocks | t × 24·b·d |
+//! | | | sums | (t + 2) × 8d² below 1024 features (× 6 with `--nulls mean`), else 8d² and 8·1024·d |
+//! | | decompose | matrix, vectors, work area | 32d² |
+//! | dual | stream | groups | (2t + 1) × 24·n·g, n·g about a million |
+//! | | | Gram matrix | 8n² and 8·1024·n |
+//! | | decompose | matrix, vectors, work area | 32n² |
+//! | | map | loadings | 16·k·d |
+//! | randomized | stream | batches and blocks | t × 24·b·d |
+//! | | | products | (t + 3) × 8·v·d |
+//! | | | basis | 8·16·v·d |
+//! | all | write | model | 24·k·d |
+
+use super::args::FitSpec;
+use crate::accumulate::{
+    Accumulate, Covariance, Gram, ImputedCovariance, Product, SHARED_FROM, Shape, Sketch, Spread, TiledCovariance,
+};
+use crate::budget::{Budget, Ledger, Phase};
+use crate::pass::window;
+use crate::report::text::count;
+use crate::solve::rules::Components;
+use crate::solve::{Form, krylov, randomized};
+use crate::source::block::Precision;
+use crate::source::parquet::DecodeBytes;
+use crate::source::spool::Number;
+use crate::source::{Nulls, Want, block_rows, columnwise};
+
+/// What the bytes and passes of a form depend on.
+#[derive(Debug, Clone)]
+pub struct Question<'a> {
+    /// Rows.
+    pub n: u64,
+    /// Features.
+    pub d: u64,
+    /// `-k`.
+    pub asked: Components,
+    /// What is read of each row.
+    pub want: &'a Want,
+    /// What workers decode with.
+    pub pages: DecodeBytes,
+    /// Pieces that row-wise workers share.
+    pub units: usize,
+    /// How numbers are copied, where the dual form needs a copy.
+    pub spool: Option<Number>,
+    /// Threads wanted.
+    pub threads: usize,
+    /// The most passes of an iteration.
+    pub max_passes: usize,
+}
+
+/// One way to fit.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// The form.
+    pub form: Form,
+    /// Fewest and most passes over the data, or over its copy.
+    pub passes: (usize, usize),
+    /// What is held when.
+    pub ledger: Ledger,
+    /// Bytes of temporary files.
+    pub disk: u64,
+    /// Worker threads that fit the budget.
+    pub threads: usize,
+    /// Worker threads that were wanted.
+    pub threads_wanted: usize,
+    /// Why it cannot be had at all.
+    pub refusal: Option<String>,
+    /// True when it can be had within the budget.
+    pub fits: bool,
+}
+
+impl Question<'_> {
+    /// All forms, exact ones first.
+    pub fn candidates(&self, budget: &Budget) -> Vec<Candidate> {
+        [Form::Primal, Form::Dual, Form::Randomized].into_iter().map(|form| self.candidate(form, budget)).collect()
+    }
+
+    fn candidate(&self, form: Form, budget: &Budget) -> Candidate {
+        let threads_wanted = self.threads.min(self.pieces(form)).max(1);
+        let within = |t: &usize| self.ledger(form, *t).peak_bytes() <= budget.bytes.0;
+        let threads = (1..=threads_wanted).rev().find(within);
+        let ledger = self.ledger(form, threads.unwrap_or(1));
+        let refusal = if form == Form::Randomized { randomized::refusal(self.asked) } else { None };
+        let fits = threads.is_some() && refusal.is_none();
+        let threads = threads.unwrap_or(1);
+        let (passes, disk) = (self.passes(form), if form == Form::Dual { self.disk() } else { 0 });
+        Candidate { form, passes, ledger, disk, threads, threads_wanted, refusal, fits }
+    }
+
+    fn pieces(&self, form: Form) -> usize {
+        match form {
+            Form::Dual => (self.d as usize).div_ceil(self.group() as usize).max(self.units),
+            _ => self.units,
+        }
+    }
+
+    /// Passes over the data, or over a copy of it.
+    fn passes(&self, form: Form) -> (usize, usize) {
+        let twice = usize::from(self.two_passes());
+        match form {
+            Form::Primal => (1 + twice, 1 + twice),
+            Form::Dual => {
+                let again = usize::from(self.want.nulls == Nulls::Drop && self.spool.is_none());
+                let copy = usize::from(self.spool.is_some());
+                (2 + copy, 2 + copy + again)
+            }
+            Form::Randomized => (self.max_passes.min(if self.whole_space() { 1 } else { 2 }), self.max_passes),
+        }
+    }
+
+    /// `--nulls mean` with one shared S needs the means first.
+    fn two_passes(&self) -> bool {
+        self.shared() && self.want.nulls == Nulls::Mean
+    }
+
+    fn shared(&self) -> bool {
+        self.d as usize >= SHARED_FROM
+    }
+
+    fn group(&self) -> u64 {
+        columnwise::group_features(self.n as usize, self.d as usize) as u64
+    }
+
+    fn disk(&self) -> u64 {
+        self.spool.map_or(0, |number| self.n.saturating_mul(self.d).saturating_mul(number.bytes()))
+    }
+
+    /// Components at most.
+    fn k(&self) -> u64 {
+        let rank = self.n.min(self.d);
+        match self.asked {
+            Components::Count(k) => rank.min(k as u64),
+            _ => rank,
+        }
+    }
+
+    /// Vectors of a Krylov block.
+    pub fn block(&self) -> usize {
+        krylov::block(randomized::sought(self.asked), self.d as usize)
+    }
+
+    fn whole_space(&self) -> bool {
+        self.block() as u64 >= self.d
+    }
+
+    /// What this many features hold in this form.
+    pub fn ledger(&self, form: Form, threads: usize) -> Ledger {
+        let phases = match form {
+            Form::Primal => self.primal(threads),
+            Form::Dual => self.dual(threads),
+            Form::Randomized => self.randomized(threads),
+        };
+        Ledger { phases }
+    }
+
+    fn decoding(&self, phase: Phase, threads: usize, part: u64) -> Phase {
+        let pages = self.pages.share(part, self.d).total(threads);
+        phase.hold(format!("footers and pages of {}", count(threads as u64, "worker")), pages)
+    }
+
+    fn writing(&self, k: u64) -> Phase {
+        Phase::new("writing").hold("the model, its bytes and its file", 24u64.saturating_mul(k).saturating_mul(self.d))
+    }
+
+    fn primal(&self, threads: usize) -> Vec<Phase> {
+        let (t, d) = (threads as u64, self.d);
+        let rows = block_rows(d as usize) as u64;
+        let mixed = self.want.precision == Precision::Mixed;
+        let cells = |bytes: u64| rows.saturating_mul(d).saturating_mul(bytes);
+        let stream = self.decoding(Phase::new("streaming"), threads, d);
+        let stream = if self.shared() {
+            let held = Shape { features: d, rows, vectors: 0 };
+            let waiting = window(threads) as u64 + 1;
+            let single = if mixed { TiledCovariance::bytes(held) / 2 - 4 * d * d } else { 0 };
+            let gathered = TiledCovariance::bytes(held) - 8 * d * d;
+            stream
+                .hold("batches and blocks", t.saturating_mul(cells(16)).saturating_add(waiting * cells(8)))
+                .hold("blocks to be multiplied", gathered.saturating_add(single))
+                .hold(format!("the {d} × {d} sum of products"), 8u64.saturating_mul(d.saturating_mul(d)))
+        } else {
+            let bytes = |rows: u64| {
+                let shape = Shape { features: d, rows, vectors: 0 };
+                if self.want.nulls == Nulls::Mean { ImputedCovariance::bytes(shape) } else { Covariance::bytes(shape) }
+            };
+            let single = if mixed { 4 * d * d + cells(4) } else { 0 };
+            let sums = bytes(0).saturating_mul(window(threads) as u64 + 1);
+            stream
+                .hold("batches and blocks", t.saturating_mul(cells(16) + (bytes(rows) - bytes(0)) + single))
+                .hold(format!("sums of {d} × {d} products"), sums)
+        };
+        let decompose =
+            Phase::new("decomposition").hold(format!("{d} × {d} matrix, vectors and work area"), crate::solve::bytes(d));
+        vec![stream, decompose, self.writing(self.k())]
+    }
+
+    fn dual(&self, threads: usize) -> Vec<Phase> {
+        let (t, n, d, g, k) = (threads as u64, self.n, self.d, self.group(), self.k());
+        let cells = |bytes: u64| n.saturating_mul(g).saturating_mul(bytes);
+        let groups = t.saturating_mul(cells(24)).saturating_add((window(threads) as u64 + 1).saturating_mul(cells(8)));
+        let moments = 8 * 8 * d;
+        let mut phases = Vec::new();
+        if self.spool.is_some() {
+            let rows = block_rows(d as usize) as u64;
+            let blocks = (2 * t + 3).saturating_mul(16 * rows * d);
+            phases.push(self.decoding(Phase::new("copying"), threads, d).hold("batches and blocks", blocks));
+        }
+        let reading = |name| match self.spool {
+            Some(_) => Phase::new(name),
+            None => self.decoding(Phase::new(name), threads, g),
+        };
+        let held = Gram::bytes(Shape { rows: n, features: g, vectors: 0 });
+        let square = 8u64.saturating_mul(n.saturating_mul(n));
+        let single = if self.want.precision == Precision::Mixed { held.saturating_sub(square) / 2 } else { 0 };
+        phases.push(
+            reading("streaming")
+                .hold("groups of features", groups)
+                .hold("groups to be multiplied", held.saturating_sub(square).saturating_add(single).saturating_add(moments))
+                .hold(format!("the {n} × {n} Gram matrix"), square),
+        );
+        phases.push(Phase::new("decomposition").hold(format!("{n} × {n} matrix, vectors and work area"), crate::solve::bytes(n)));
+        phases.push(
+            reading("mapping to features")
+                .hold("groups of features", groups)
+                .hold("loadings", 16u64.saturating_mul(k).saturating_mul(d).saturating_add(16 * k * n).saturating_add(moments)),
+        );
+        phases.push(self.writing(k));
+        phases
+    }
+
+    fn randomized(&self, threads: usize) -> Vec<Phase> {
+        let (t, d) = (threads as u64, self.d);
+        let rows = block_rows(d as usize) as u64;
+        let block = self.block() as u64;
+        let shape = |rows| Shape { features: d, rows, vectors: block };
+        let scratch = Sketch::bytes(shape(rows)) - Sketch::bytes(shape(0)) + Spread::bytes(Shape { rows: 0, ..shape(0) });
+        let single = if self.want.precision == Precision::Mixed { 4 * rows * d + 8 * block * d } else { 0 };
+        let partial = Product::bytes(shape(0)).saturating_mul(window(threads) as u64 + 2);
+        let basis = krylov::bytes(d, block, (block * randomized::BASIS_BLOCKS as u64).min(d));
+        let stream = self
+            .decoding(Phase::new("streaming"), threads, d)
+            .hold("batches and blocks", t.saturating_mul(16 * rows * d + scratch + single))
+            .hold(format!("products with {block} vectors"), partial)
+            .hold("the Krylov basis", basis);
+        vec![stream, self.writing((block / 2).max(self.k().min(block)))]
+    }
+}
+
+/// Which form to take and why: what was asked for, or the cheapest exact one that fits, or the randomized one.
+pub fn choose(candidates: &[Candidate], spec: &FitSpec, n: u64, d: u64) -> (usize, String) {
+    use super::args::FormChoice;
+    use crate::budget::Bytes;
+    let at = |form: Form| candidates.iter().position(|c| c.form == form).unwrap_or(0);
+    let square = |size: u64| Bytes(8u64.saturating_mul(size.saturating_mul(size)));
+    let describe = |form: Form| match form {
+        Form::Primal => format!("one {d} × {d} matrix ({}) adds up row by row", square(d)),
+        Form::Dual => format!("one {n} × {n} matrix ({}) adds up feature by feature", square(n)),
+        Form::Randomized => format!("block Krylov finds the leading components to {:e}", spec.tolerance),
+    };
+    let asked = match spec.form {
+        FormChoice::Auto => None,
+        FormChoice::Primal => Some(Form::Primal),
+        FormChoice::Dual => Some(Form::Dual),
+        FormChoice::Randomized => Some(Form::Randomized),
+    };
+    if let Some(form) = asked {
+        return (at(form), format!("{} (as asked)", describe(form)));
+    }
+    let exact = if n < d { Form::Dual } else { Form::Primal };
+    if candidates[at(exact)].fits {
+        let why = if n < d { "fewer rows than features: " } else { "" };
+        return (at(exact), format!("{why}{}", describe(exact)));
+    }
+    let other = if exact == Form::Dual { Form::Primal } else { Form::Dual };
+    if candidates[at(other)].fits {
+        return (at(other), format!("{}, and the {exact} form does not fit", describe(other)));
+    }
+    if candidates[at(Form::Randomized)].fits {
+        let neither = format!("neither {d} × {d} ({}) nor {n} × {n} ({}) fits", square(d), square(n));
+        return (at(Form::Randomized), format!("{neither}: {}", describe(Form::Randomized)));
+    }
+    (at(exact), describe(exact))
+}

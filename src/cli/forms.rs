@@ -1,0 +1,327 @@
+//! The passes of each form: a plan → moments and components.
+//!
+//! | form | passes |
+//! |---|---|
+//! | primal | one that adds up S (two with `--nulls mean` and many features: the means first) |
+//! | dual | [a copy cut by features], one that adds up G, one that maps its eigenvectors to the features |
+//! | randomized | one per product of block Krylov |
+
+use super::args::{FitSpec, cores};
+use super::plan::FitPlan;
+use crate::accumulate::{
+    Accumulate, CoMoment, Covariance, Gram, GramSums, ImputedCovariance, Moments, Product, SHARED_FROM, Sketch, Spread,
+    TiledCovariance,
+};
+use crate::error::{Error, Place, Result};
+use crate::pass::{self, Crew};
+use crate::report::Talk;
+use crate::report::progress::Progress;
+use crate::report::text::{count, thousands};
+use crate::solve::krylov::{self, Found, Search, Tolerance};
+use crate::solve::randomized::{BASIS_BLOCKS, Operator, sought};
+use crate::solve::{Form, Solution, dual, solve};
+use crate::source::block::Precision;
+use crate::source::spool::Number;
+use crate::source::{Block, Columnwise, Nulls, ParquetSource, Source, Spool, Tally, Want, dense};
+use ndarray::{Array2, s};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What the passes gave.
+pub struct Fitted {
+    /// n, W, μ, spread.
+    pub moments: Moments,
+    /// The components.
+    pub solution: Solution,
+    /// What must be told.
+    pub tally: Tally,
+}
+
+/// Runs the form that the plan has taken.
+pub fn run(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Fitted> {
+    let pass = Passes { plan, spec, talk };
+    match plan.taken().form {
+        Form::Primal => pass.primal(plan.threads()),
+        Form::Dual => pass.dual(),
+        Form::Randomized => pass.randomized(),
+    }
+}
+
+struct Passes<'a> {
+    plan: &'a FitPlan,
+    spec: &'a FitSpec,
+    talk: Talk,
+}
+
+impl Passes<'_> {
+    fn progress(&self) -> Progress {
+        self.talk.progress("fit", "rows", self.plan.dataset.rows(), self.plan.dataset.bytes())
+    }
+
+    fn source(&self) -> ParquetSource {
+        ParquetSource::new(&self.plan.dataset, self.plan.want.clone())
+    }
+
+    fn primal(&self, threads: usize) -> Result<Fitted> {
+        let d = self.plan.want.features.len();
+        let (sums, tally) = match self.plan.want.nulls {
+            _ if d >= SHARED_FROM => self.shared(threads)?,
+            Nulls::Mean => finish(pass::fold(&self.source(), threads, &self.progress(), || ImputedCovariance::new(d))?),
+            _ => finish(pass::fold(&self.source(), threads, &self.progress(), || Covariance::new(d))?),
+        };
+        crate::budget::release_freed_memory();
+        self.check(&sums.moments, &tally)?;
+        let (moments, solution) = solve(sums, self.plan.scaling, self.spec.components, cores())?;
+        Ok(Fitted { moments, solution, tally })
+    }
+
+    /// One S for all threads; around the means, found by a pass before, where missing cells take them.
+    fn shared(&self, threads: usize) -> Result<(CoMoment, Tally)> {
+        let d = self.plan.want.features.len();
+        let source = self.source();
+        let crew = Crew { threads, queue: 1 };
+        if self.plan.want.nulls != Nulls::Mean {
+            return Ok(finish(pass::gather(&source, crew, &self.progress(), TiledCovariance::new(d, threads))?));
+        }
+        let (spread, tally) = pass::fold(&source, threads, &self.progress(), || Spread::new(d))?;
+        let moments = spread.finish();
+        self.check(&moments, &tally)?;
+        let (sums, _) = pass::gather(&source, crew, &self.progress(), TiledCovariance::around(moments.mean, threads))?;
+        Ok((sums.finish(), tally))
+    }
+
+    fn dual(&self) -> Result<Fitted> {
+        let (mut source, copied) = match &self.plan.spool {
+            None => (Columnwise::in_place(&self.plan.dataset, &self.plan.want), None),
+            Some((dir, number)) => {
+                let (spool, tally) = self.copy(dir, *number)?;
+                (Columnwise::spooled(spool), Some(tally))
+            }
+        };
+        let (mut sums, seen) = self.gram(&source)?;
+        let mut tally = copied.unwrap_or(Tally { rows: self.plan.dataset.rows(), ..seen });
+        if self.plan.want.nulls == Nulls::Drop && sums.incomplete.contains(&true) {
+            let kept: Vec<usize> = (0..sums.incomplete.len()).filter(|i| !sums.incomplete[*i]).collect();
+            tally.dropped = tally.rows - kept.len() as u64;
+            source.keep(kept);
+            drop(sums);
+            sums = self.gram(&source)?.0;
+        }
+        crate::budget::release_freed_memory();
+        self.check(&sums.moments, &tally)?;
+        let (moments, decomposed) = dual::decompose(sums, self.plan.scaling, self.spec.components, cores())?;
+        crate::budget::release_freed_memory();
+        let loadings = self.loadings(&source, &decomposed.coefficients, &moments)?;
+        let solution = dual::finish(decomposed, loadings, &moments, self.plan.scaling, cores())?;
+        Ok(Fitted { moments, solution, tally })
+    }
+
+    /// Copies the features to a temporary file, cut into groups.
+    fn copy(&self, dir: &Path, number: Number) -> Result<(Spool, Tally)> {
+        let want = &self.plan.want;
+        let exact = want.precision == Precision::Exact;
+        let precision = if number == Number::F32 { Precision::Mixed } else { Precision::Exact };
+        let source = ParquetSource::new(&self.plan.dataset, Want { precision, ..want.clone() });
+        let mut spool = Spool::create(dir, self.plan.dataset.rows() as usize, want.features.len(), number, exact)?;
+        let mut tally = Tally::default();
+        let crew = Crew { threads: self.plan.threads(), queue: 1 };
+        let give = |_: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<Block>| {
+            for block in blocks {
+                out.give(block?);
+            }
+            Ok(())
+        };
+        pass::map(&source, crew, &self.progress(), give, |_, mut block| {
+            tally.add(std::mem::take(&mut block.tally));
+            spool.write(block)
+        })?;
+        Ok((spool, tally))
+    }
+
+    fn by_feature(&self) -> Progress {
+        self.talk.progress("fit", "features", self.plan.want.features.len() as u64, self.plan.dataset.bytes())
+    }
+
+    fn gram(&self, source: &Columnwise) -> Result<(GramSums, Tally)> {
+        let threads = self.plan.threads();
+        let fresh = Gram::new(source.rows(), self.plan.scaling, threads);
+        let (sums, tally) = pass::gather(source, Crew { threads, queue: 1 }, &self.by_feature(), fresh)?;
+        Ok((sums.finish(), tally))
+    }
+
+    /// U = X̆ V Σ⁻¹, group by group: k × d.
+    fn loadings(&self, source: &Columnwise, coefficients: &Array2<f64>, moments: &Moments) -> Result<Array2<f64>> {
+        let (scaling, crew) = (self.plan.scaling, Crew { threads: self.plan.threads(), queue: 1 });
+        let factors = scaling.factors(moments);
+        let mut loadings = Array2::zeros((coefficients.nrows(), source.n_features()));
+        let work = |unit: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<Array2<f64>>| {
+            for block in blocks {
+                let mut block = block?;
+                let range = source.features(unit);
+                let mean = moments.mean.slice(s![range.clone()]).to_owned();
+                let factor = factors.as_ref().map(|f| f.slice(s![range]).to_owned());
+                let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
+                let mut y = block.into_f64();
+                missing.iter().for_each(|c| y[[c.row as usize, c.feature as usize]] = mean[c.feature as usize]);
+                dense::shift(&mut y, scaling.center.then_some(&mean), factor.as_ref());
+                if let Some(weights) = &weights {
+                    dense::scale_rows(&mut y, &weights.mapv(f64::sqrt));
+                }
+                out.give(coefficients.dot(&y));
+            }
+            Ok(())
+        };
+        pass::map(source, crew, &self.by_feature(), work, |unit, piece| {
+            loadings.slice_mut(s![.., source.features(unit)]).assign(&piece);
+            Ok(())
+        })?;
+        Ok(loadings)
+    }
+
+    fn randomized(&self) -> Result<Fitted> {
+        let mut krylov = Krylov { passes: self, source: self.source(), operator: None, tally: Tally::default(), count: 0 };
+        let found = krylov.search()?;
+        let (count, tally) = (krylov.count, krylov.tally);
+        let operator = krylov.operator.ok_or_else(|| Error::Internal("no pass was made".into()))?;
+        let solution = operator.solution(found, self.spec.components, self.tolerance(), count)?;
+        let moments = operator.into_moments();
+        let residual = solution.certificate.max_residual;
+        let missed = solution.certificate.iteration.as_ref().map_or(&[][..], |i| &i.unconverged);
+        if missed.is_empty() {
+            return Ok(Fitted { moments, solution, tally });
+        }
+        let which = missed.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        if let Some(exact) = self.plan.alternative(Form::Primal) {
+            self.talk.say(format!(
+                "note: after {count} passes components {which} miss the tolerance (largest residual {residual:.1e}); the primal form fits and takes over"
+            ));
+            return self.primal(exact.threads);
+        }
+        if self.spec.allow_unconverged {
+            self.talk.say(format!(
+                "warning: after {count} passes components {which} miss the tolerance {:e} (largest residual {residual:.1e})",
+                self.spec.tolerance
+            ));
+            return Ok(Fitted { moments, solution, tally });
+        }
+        Err(Error::Unconverged { components: which, passes: count, residual, tolerance: self.spec.tolerance })
+    }
+
+    fn tolerance(&self) -> Tolerance {
+        Tolerance { residual: self.spec.tolerance, value: self.spec.tolerance }
+    }
+
+    /// Sums that no model can be made of.
+    fn check(&self, moments: &Moments, tally: &Tally) -> Result<()> {
+        let plan = self.plan;
+        let refuse = |problem: String| Err(Error::data(Place::file(plan.dataset.first_path()), problem));
+        let name = |j: usize| plan.want.features.name(j);
+        if let Some(j) = moments.mean.iter().position(|m| m.is_nan()) {
+            return refuse(format!("column '{}' is null in every row and has no mean; leave it out with --exclude", name(j)));
+        }
+        if moments.rows < 2 {
+            let dropped = match tally.missing.iter().max_by_key(|(_, n)| **n) {
+                Some((j, n)) if tally.dropped > 0 => {
+                    format!(
+                        " ({} dropped for nulls, {} of them in column '{}')",
+                        count(tally.dropped, "row"),
+                        thousands(*n),
+                        name(*j as usize)
+                    )
+                }
+                _ => String::new(),
+            };
+            return refuse(format!("{} left{dropped}, but a variance needs at least 2", count(moments.rows, "row")));
+        }
+        if let Some(weight) = plan.want.weight.as_ref().filter(|_| moments.weight <= 1.0) {
+            return refuse(format!(
+                "the weights in '{weight}' sum to {}, but they are frequencies (3 means three equal rows) and must sum to more than 1; scale them to sum to the number of rows",
+                moments.weight
+            ));
+        }
+        // No product of two features is larger than the larger one's square, and the trace must be finite too.
+        let reach = |j: usize| moments.squares[j] + moments.weight * moments.mean[j] * moments.mean[j];
+        let d = moments.squares.len();
+        if !(0..d).map(reach).sum::<f64>().is_finite() {
+            let largest = (0..d).max_by(|a, b| reach(*a).total_cmp(&reach(*b))).unwrap_or(0);
+            return refuse(format!("column '{}' has values so large that their squares overflow; scale it down", name(largest)));
+        }
+        let lost = |s: &f64| *s > 0.0 && *s < f64::MIN_POSITIVE / f64::EPSILON;
+        if let Some(j) = moments.squares.iter().position(lost) {
+            return refuse(format!("column '{}' has values so small that their squares lose digits; scale it up", name(j)));
+        }
+        Ok(())
+    }
+}
+
+/// Block Krylov over the files.
+struct Krylov<'a> {
+    passes: &'a Passes<'a>,
+    source: ParquetSource,
+    /// Known after the first pass.
+    operator: Option<Operator>,
+    tally: Tally,
+    count: usize,
+}
+
+impl Krylov<'_> {
+    fn search(&mut self) -> Result<Found> {
+        let plan = self.passes.plan;
+        let d = plan.want.features.len();
+        let mut start = krylov::start(plan.block, d, self.passes.spec.seed);
+        let mut order = d;
+        // Where scales or means decide on the operator itself, the first pass only finds a start.
+        if plan.scaling.standardize || plan.want.nulls == Nulls::Mean {
+            let image = self.look(&start)?;
+            order = image.ncols();
+            let block = krylov::block(sought(self.passes.spec.components), order);
+            start = if block >= order { Array2::eye(order) } else { image.slice(s![..block, ..]).to_owned() };
+        }
+        let Passes { spec, talk, .. } = *self.passes;
+        let (tolerance, said) = (self.passes.tolerance(), self.count);
+        let cell = std::cell::RefCell::new(self);
+        let search = Search {
+            order,
+            basis: (start.nrows() * BASIS_BLOCKS).min(order),
+            products: usize::from(spec.max_passes).saturating_sub(said).max(1),
+            tolerance,
+            wanted: &|ritz| cell.borrow().operator.as_ref().and_then(|o| o.wanted(spec.components, ritz)),
+            threads: cores(),
+            watch: &|products, residual| talk.say(format!("pass {}: residual {residual:.1e}", said + products)),
+        };
+        krylov::search(&search, start, |q| cell.borrow_mut().apply(q))
+    }
+
+    fn apply(&mut self, q: &Array2<f64>) -> Result<Array2<f64>> {
+        let Some(operator) = &mut self.operator else { return self.look(q) };
+        let p = Arc::new(operator.operand(q));
+        let mean = Arc::new(operator.moments().mean.clone());
+        let mixed = self.passes.plan.want.precision == Precision::Mixed;
+        let single = Arc::new(if mixed { p.mapv(|v| v as f32) } else { Array2::zeros((0, 0)) });
+        let fresh = || Product::new(p.clone(), single.clone(), mean.clone());
+        let (product, _) = pass::fold(&self.source, self.passes.plan.threads(), &self.passes.progress(), fresh)?;
+        self.count += 1;
+        let (z, error) = product.finish();
+        operator.note_mixed_error(error);
+        Ok(operator.image(&p, z))
+    }
+
+    /// The first pass: moments, and the image of some vectors (rough where cells are missing).
+    fn look(&mut self, p: &Array2<f64>) -> Result<Array2<f64>> {
+        let shared = Arc::new(p.clone());
+        let threads = self.passes.plan.threads();
+        let (sketch, tally) = pass::fold(&self.source, threads, &self.passes.progress(), || Sketch::new(shared.clone()))?;
+        self.count += 1;
+        self.tally = tally;
+        let look = sketch.finish();
+        self.passes.check(&look.moments, &self.tally)?;
+        let operator = Operator::new(look.moments, self.passes.plan.scaling);
+        let image = operator.image(p, look.z);
+        self.operator = Some(operator);
+        Ok(image)
+    }
+}
+
+fn finish<A: Accumulate<Output = CoMoment>>((sums, tally): (A, Tally)) -> (CoMoment, Tally) {
+    (sums.finish(), tally)
+}

@@ -1,0 +1,295 @@
+//! Leading eigenpairs of a symmetric positive semidefinite operator by block Krylov.
+//!
+//! Enters: a start of b vectors and `apply`, which gives A times some vectors (a product in memory, or a
+//! pass over the data). Leaves: Ritz pairs with their residuals. Holds the whole basis, at most `basis`
+//! vectors of length `order`, and three blocks of b.
+//!
+//! Vectors are rows. With the blocks Q₁ … Q_j orthonormal and together Q, after each product:
+//!
+//! ```text
+//! W = Q_j A            h = W Qᵀ       H gets h as its last rows and columns: H = Q A Qᵀ
+//! W − hQ = Rᵀ Q_{j+1}                 what is new (orthogonalised twice, then QR)
+//! H = Yᵀ Θ Y           U = Y Q        Ritz values and vectors
+//! A u_i − θ_i u_i = y_i[last b] Rᵀ Q_{j+1},   so ‖residual_i‖ = ‖y_i[last b] Rᵀ‖
+//! ```
+//!
+//! Everything A does to the basis is within Q₁ … Q_{j+1}, so the residual is known without another
+//! product and nothing stops on a small change alone. Musco & Musco (2015) show why the whole basis
+//! converges in fewer products than its last block. When the basis is full it is cut to its leading
+//! Ritz vectors and goes on (thick restart, Wu & Simon 2000): H = diag(θ) then, and the coupling to
+//! Q_{j+1} comes with the next product.
+
+use crate::blas;
+use crate::error::{Error, Result};
+use ndarray::{Array1, Array2, Axis, concatenate, s};
+use rand::RngExt;
+use rand_distr::StandardNormal;
+use rand_pcg::Pcg64;
+
+/// Vectors of a block beyond those wanted: more converge in fewer products, each a little dearer.
+pub const OVERSAMPLING: usize = 12;
+
+/// Up to this many vectors the small problem is solved after every product, beyond when there are a sixth more.
+const CHECK_ALWAYS: usize = 256;
+
+/// A row this much smaller than the largest, once the others are taken out of it, is mostly rounding.
+const NEARLY_DEPENDENT: f64 = 1e-6;
+
+/// What is looked for and when to stop.
+pub struct Search<'a> {
+    /// Length of the vectors.
+    pub order: usize,
+    /// The most vectors held in the basis; at least three blocks.
+    pub basis: usize,
+    /// The most products.
+    pub products: usize,
+    /// What is good enough.
+    pub tolerance: Tolerance,
+    /// How many pairs are wanted, given the Ritz values so far; `None` while that cannot be said.
+    pub wanted: &'a dyn Fn(&[f64]) -> Option<usize>,
+    /// BLAS threads.
+    pub threads: usize,
+    /// Told after each product: how many, and the largest residual over λ₁.
+    pub watch: &'a dyn Fn(usize, f64),
+}
+
+/// How good a pair must be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tolerance {
+    /// ‖Au − θu‖ over λ₁.
+    pub residual: f64,
+    /// Error of the eigenvalue over itself.
+    pub value: f64,
+}
+
+/// What was found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Ritz values, descending: the wanted ones first, then rough ones.
+    pub values: Vec<f64>,
+    /// The wanted vectors as rows, orthonormal, leading first.
+    pub vectors: Array2<f64>,
+    /// ‖Au − θu‖ / λ₁ of each wanted pair.
+    pub residuals: Vec<f64>,
+    /// Bound on the error of each wanted value over itself.
+    pub value_errors: Vec<f64>,
+    /// Products with A.
+    pub products: usize,
+    /// True when the basis is the whole space, and the values all there are.
+    pub complete: bool,
+}
+
+impl Found {
+    /// Which wanted pairs miss the tolerance.
+    pub fn unconverged(&self, tolerance: Tolerance) -> Vec<usize> {
+        let misses = |i: &usize| !(self.residuals[*i] <= tolerance.residual && self.value_errors[*i] <= tolerance.value);
+        (0..self.residuals.len()).filter(misses).collect()
+    }
+}
+
+/// Vectors per block for k pairs of a problem of this order: the whole space where that is not much more.
+pub fn block(k: usize, order: usize) -> usize {
+    let block = k.saturating_add(OVERSAMPLING);
+    if order <= block.saturating_mul(3) { order } else { block }
+}
+
+/// A start: Gaussian vectors, or the unit vectors where the block is the whole space.
+pub fn start(block: usize, order: usize, seed: u64) -> Array2<f64> {
+    if block >= order {
+        return Array2::eye(order);
+    }
+    let mut rng = Pcg64::new(u128::from(seed), 0xA02_BDBF_7BB3_C0A7);
+    Array2::from_shape_simple_fn((block, order), || rng.sample(StandardNormal))
+}
+
+/// Bytes at the peak besides what `apply` holds.
+pub fn bytes(order: u64, block: u64, basis: u64) -> u64 {
+    let vectors = basis.saturating_add(4 * block).saturating_mul(order);
+    8u64.saturating_mul(vectors.saturating_add(6u64.saturating_mul(basis).saturating_mul(basis)))
+}
+
+/// Runs until the wanted pairs meet the tolerance, or the products are used up.
+pub fn search(
+    search: &Search<'_>,
+    start: Array2<f64>,
+    mut apply: impl FnMut(&Array2<f64>) -> Result<Array2<f64>>,
+) -> Result<Found> {
+    let mut basis = Basis::new(start)?;
+    let mut checked = 0;
+    for products in 1.. {
+        let image = apply(basis.last())?;
+        let next = blas::parallel(search.threads, || basis.absorb(image))?;
+        let m = basis.len();
+        let complete = m == search.order;
+        let last = products >= search.products || complete;
+        if !last && m > CHECK_ALWAYS && m < checked + checked / 6 {
+            basis.extend(next);
+            continue;
+        }
+        checked = m;
+        let ritz = blas::parallel(search.threads, || Ritz::new(&basis, &next))?;
+        let k = (search.wanted)(&ritz.values).map(|k| k.min(m));
+        let worst = ritz.residuals.iter().take(k.unwrap_or(m)).fold(0.0f64, |a, b| a.max(*b));
+        (search.watch)(products, worst);
+        if let Some(k) = k.filter(|k| last || ritz.meets(*k, search.tolerance)) {
+            return Ok(blas::parallel(search.threads, || ritz.found(&basis, k, products, complete)));
+        }
+        if last {
+            return Ok(blas::parallel(search.threads, || ritz.found(&basis, 0, products, complete)));
+        }
+        let room = m + next.q.nrows() <= search.basis && m + 2 * next.q.nrows() <= search.order;
+        if !room {
+            // As many as are wanted and a block to go on with, but room for at least two new blocks.
+            let keep = k.unwrap_or(m / 2) + next.q.nrows() / 2;
+            blas::parallel(search.threads, || basis.restart(&ritz, keep.min(m / 2).max(1)));
+            checked = 0;
+        }
+        basis.extend(next);
+    }
+    unreachable!("the loop ends with its products")
+}
+
+/// The orthonormal basis and H.
+struct Basis {
+    blocks: Vec<Array2<f64>>,
+    h: Array2<f64>,
+}
+
+/// The next block: W − hQ = RᵀQ.
+struct Next {
+    q: Array2<f64>,
+    r: Array2<f64>,
+}
+
+impl Basis {
+    fn new(mut start: Array2<f64>) -> Result<Basis> {
+        blas::orthonormalise(&mut start).map_err(failed)?;
+        Ok(Basis { blocks: vec![start], h: Array2::zeros((0, 0)) })
+    }
+
+    fn len(&self) -> usize {
+        self.blocks.iter().map(Array2::nrows).sum()
+    }
+
+    fn last(&self) -> &Array2<f64> {
+        &self.blocks[self.blocks.len() - 1]
+    }
+
+    /// W − (WQᵀ)Q in place, block by block; gives WQᵀ.
+    fn project_out(&self, w: &mut Array2<f64>) -> Array2<f64> {
+        let mut parts = Vec::with_capacity(self.blocks.len());
+        for q in &self.blocks {
+            let h = w.dot(&q.t());
+            ndarray::linalg::general_mat_mul(-1.0, &h, q, 1.0, w);
+            parts.push(h);
+        }
+        let views: Vec<_> = parts.iter().map(|p| p.view()).collect();
+        concatenate(Axis(1), &views).expect("all have a row per row of W")
+    }
+
+    /// Takes the image of the last block into H and gives what is new in it.
+    fn absorb(&mut self, mut w: Array2<f64>) -> Result<Next> {
+        let m = self.len();
+        let b = w.nrows();
+        let mut h = self.project_out(&mut w);
+        h += &self.project_out(&mut w);
+        let mut wide = Array2::zeros((m, m));
+        let old = self.h.nrows();
+        wide.slice_mut(s![..old, ..old]).assign(&self.h);
+        wide.slice_mut(s![m - b.., ..]).assign(&h);
+        wide.slice_mut(s![.., m - b..]).assign(&h.t());
+        // H is symmetric but for rounding.
+        let corner = (&h.slice(s![.., m - b..]) + &h.slice(s![.., m - b..]).t()) / 2.0;
+        wide.slice_mut(s![m - b.., m - b..]).assign(&corner);
+        self.h = wide;
+        if m >= w.ncols() {
+            return Ok(Next { q: Array2::zeros((0, w.ncols())), r: Array2::zeros((0, b)) });
+        }
+        let r = blas::orthonormalise(&mut w).map_err(failed)?;
+        let pivots = r.diag().mapv(f64::abs);
+        let largest = pivots.iter().copied().fold(0.0, f64::max);
+        if pivots.iter().all(|p| *p > NEARLY_DEPENDENT * largest) {
+            return Ok(Next { q: w, r });
+        }
+        // Rows that W had hardly a direction for are arbitrary: they too must leave the basis.
+        self.project_out(&mut w);
+        let again = blas::orthonormalise(&mut w).map_err(failed)?;
+        Ok(Next { q: w, r: again.dot(&r) })
+    }
+
+    fn extend(&mut self, next: Next) {
+        self.blocks.push(next.q);
+    }
+
+    /// Cuts the basis to its leading Ritz vectors.
+    fn restart(&mut self, ritz: &Ritz, keep: usize) {
+        let kept = ritz.vectors(self, keep);
+        self.h = Array2::from_diag(&Array1::from_iter(ritz.values.iter().take(keep).copied()));
+        self.blocks = vec![kept];
+    }
+}
+
+/// Ritz pairs of a basis, leading first.
+struct Ritz {
+    values: Vec<f64>,
+    /// Coefficients as rows.
+    y: Array2<f64>,
+    /// Over λ₁.
+    residuals: Vec<f64>,
+}
+
+impl Ritz {
+    fn new(basis: &Basis, next: &Next) -> Result<Ritz> {
+        let (values, vectors) = blas::eigh(basis.h.clone()).map_err(failed)?;
+        let y = vectors.slice(s![..;-1, ..]).as_standard_layout().into_owned();
+        let values: Vec<f64> = values.iter().rev().copied().collect();
+        let largest = values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
+        let b = next.r.ncols();
+        // Over λ₁ before it is squared: λ₁ may be near the end of the range.
+        let rest = y.slice(s![.., y.ncols() - b..]).dot(&(&next.r.t() / largest));
+        let residuals = rest.rows().into_iter().map(|row| row.dot(&row).sqrt()).collect();
+        Ok(Ritz { values, y, residuals })
+    }
+
+    /// The first k rows of YQ.
+    fn vectors(&self, basis: &Basis, k: usize) -> Array2<f64> {
+        let mut u = Array2::zeros((k, basis.last().ncols()));
+        let mut first = 0;
+        for q in &basis.blocks {
+            let y = self.y.slice(s![..k, first..first + q.nrows()]);
+            ndarray::linalg::general_mat_mul(1.0, &y, q, 1.0, &mut u);
+            first += q.nrows();
+        }
+        u
+    }
+
+    /// An eigenvalue is within r of θ, and within r²/gap where the next ones are a gap away from the k wanted.
+    fn value_errors(&self, k: usize) -> Vec<f64> {
+        let largest = self.values.first().copied().unwrap_or(0.0);
+        let next = self.values.get(k).copied().unwrap_or(0.0);
+        let error = |(value, residual): (&f64, &f64)| {
+            let r = residual * largest;
+            let gap = value - next;
+            let bound = if gap > 0.0 { r.min(r * (r / gap)) } else { r };
+            // What is 0 but for rounding has no relative error.
+            if *value > f64::EPSILON * largest { bound / value } else { 0.0 }
+        };
+        self.values.iter().zip(&self.residuals).take(k).map(error).collect()
+    }
+
+    fn meets(&self, k: usize, tolerance: Tolerance) -> bool {
+        self.residuals.iter().take(k).all(|r| *r <= tolerance.residual)
+            && self.value_errors(k).iter().all(|e| *e <= tolerance.value)
+    }
+
+    fn found(self, basis: &Basis, k: usize, products: usize, complete: bool) -> Found {
+        let vectors = self.vectors(basis, k);
+        let value_errors = self.value_errors(k);
+        let residuals = self.residuals[..k].to_vec();
+        Found { values: self.values, vectors, residuals, value_errors, products, complete }
+    }
+}
+
+fn failed(info: std::os::raw::c_int) -> Error {
+    Error::Internal(format!("LAPACK failed with info {info} in block Krylov"))
+}

@@ -1,0 +1,170 @@
+//! The randomized form: block Krylov with a pass over the data for every product.
+//!
+//! The operator is the seed's matrix, never formed. With S the centred co-moment, W the weight, μ the
+//! mean and D the deviations (I without standardizing), for vectors q as rows:
+//!
+//! ```text
+//! q A = (q D⁻¹ (S + W μμᵀ)) D⁻¹          the second term only without centring
+//! ```
+//!
+//! A pass gives p S for p = q D⁻¹; the rest is done here, in memory, and cancels nothing. Holds what
+//! [`krylov`] holds.
+
+use super::krylov::{Found, Tolerance};
+use super::rules::{Components, Rules, cumulated};
+use super::spectrum::{self, Spectrum, rank_tolerance};
+use super::{Certificate, Form, Iteration, Scaling, Solution};
+use crate::accumulate::Moments;
+use crate::error::{Error, Result};
+use ndarray::{Array1, Array2, Axis};
+
+/// Blocks of the basis before it is cut. The same whatever the memory, as the results are.
+pub const BASIS_BLOCKS: usize = 12;
+
+/// Components that a share of the variance is first looked for among.
+const FIRST_GUESS: usize = 20;
+
+/// Components that a block is made for.
+pub fn sought(asked: Components) -> usize {
+    match asked {
+        Components::Count(k) => k,
+        _ => FIRST_GUESS,
+    }
+}
+
+/// Why a rule cannot be answered from the leading eigenvalues.
+pub fn refusal(asked: Components) -> Option<String> {
+    match asked {
+        Components::Count(_) | Components::Ratio(_) => None,
+        rule => Some(format!("-k {rule} needs the whole spectrum, and it finds the leading components only")),
+    }
+}
+
+/// The seed's matrix as an operator.
+pub struct Operator {
+    moments: Moments,
+    scaling: Scaling,
+    active: Vec<usize>,
+    /// Deviations of the active features.
+    scale: Option<Array1<f64>>,
+}
+
+impl Operator {
+    /// Once the moments are known.
+    pub fn new(moments: Moments, scaling: Scaling) -> Operator {
+        let deviations = scaling.standardize.then(|| moments.deviations());
+        let active: Vec<usize> = match &deviations {
+            Some(s) => (0..s.len()).filter(|j| s[*j] > 0.0).collect(),
+            None => (0..moments.mean.len()).collect(),
+        };
+        let scale = deviations.map(|s| s.select(Axis(0), &active));
+        Operator { moments, scaling, active, scale }
+    }
+
+    /// Features that take part.
+    pub fn order(&self) -> usize {
+        self.active.len()
+    }
+
+    /// n, W, μ, spread.
+    pub fn moments(&self) -> &Moments {
+        &self.moments
+    }
+
+    /// p = q D⁻¹, over all features.
+    pub fn operand(&self, q: &Array2<f64>) -> Array2<f64> {
+        let Some(scale) = &self.scale else { return q.clone() };
+        let mut p = Array2::zeros((q.nrows(), self.moments.mean.len()));
+        for (j, (column, s)) in self.active.iter().zip(q.columns().into_iter().zip(scale)) {
+            p.column_mut(*j).assign(&(&column / *s));
+        }
+        p
+    }
+
+    /// q A from p and z = p S.
+    pub fn image(&self, p: &Array2<f64>, mut z: Array2<f64>) -> Array2<f64> {
+        let Moments { mean, weight, .. } = &self.moments;
+        if !self.scaling.center {
+            let along = p.dot(mean) * *weight;
+            z.rows_mut().into_iter().zip(&along).for_each(|(mut row, a)| row.scaled_add(*a, mean));
+        }
+        match &self.scale {
+            Some(scale) => (z.select(Axis(1), &self.active) / scale).as_standard_layout().into_owned(),
+            None => z,
+        }
+    }
+
+    /// Trace of A, from the spread of the features.
+    pub fn trace(&self) -> f64 {
+        let Moments { mean, weight, squares, .. } = &self.moments;
+        let moment = |j: &usize| squares[*j] + if self.scaling.center { 0.0 } else { weight * mean[*j] * mean[*j] };
+        match &self.scale {
+            Some(scale) => self.active.iter().zip(scale).map(|(j, s)| moment(j) / (s * s)).sum(),
+            None => self.active.iter().map(moment).sum(),
+        }
+    }
+
+    /// How many pairs are wanted, given the Ritz values so far.
+    pub fn wanted(&self, asked: Components, ritz: &[f64]) -> Option<usize> {
+        match asked {
+            Components::Ratio(share) => cumulated(ritz, self.trace()).position(|c| c >= share).map(|i| i + 1),
+            Components::Count(k) => Some(k),
+            _ => None,
+        }
+    }
+
+    /// The solution, or why there is none.
+    pub fn solution(&self, found: Found, asked: Components, tolerance: Tolerance, passes: usize) -> Result<Solution> {
+        let k = found.vectors.nrows();
+        if k == 0 && matches!(asked, Components::Ratio(_)) {
+            let share = cumulated(&found.values, self.trace()).last().unwrap_or(0.0);
+            return Err(Error::Misuse(format!(
+                "-k {asked} is out of reach of the randomized form: {} components explain {:.1} % of the variance; give a number of components, or allow more memory for an exact form",
+                found.values.len(),
+                100.0 * share
+            )));
+        }
+        let (moments, order) = (&self.moments, self.order());
+        let bound = super::rank_bound(moments.rows, order, self.scaling);
+        let rounding = rank_tolerance(moments.rows, order);
+        let leading = found.values.iter().copied();
+        let spectrum = match found.complete {
+            true => Spectrum::whole(leading, rounding, bound),
+            false => Spectrum::leading(leading.take(k), rounding, bound),
+        };
+        let trace = self.trace();
+        let rules = Rules::new(&spectrum, trace, moments.weight, order, self.scaling.center);
+        let kept = k.min(spectrum.above);
+        let mut components = found.vectors.slice(ndarray::s![..kept, ..]).to_owned();
+        spectrum::fix_signs(&mut components);
+        let kept_of = |all: &[f64]| all[..kept].to_vec();
+        let unconverged = found.unconverged(tolerance).into_iter().filter(|i| *i < kept).map(|i| i + 1).collect();
+        let iteration = Iteration {
+            passes,
+            tolerance: tolerance.residual,
+            eigenvalue_errors: kept_of(&found.value_errors),
+            residuals: kept_of(&found.residuals),
+            unconverged,
+        };
+        let certificate = Certificate {
+            max_residual: iteration.residuals.iter().copied().fold(0.0, f64::max),
+            orthogonality: super::orthogonality(&components),
+            trace_error: found.complete.then(|| super::relative(trace, found.values.iter().sum())),
+            mixed_error: moments.mixed_error,
+            iteration: Some(iteration),
+        };
+        let (rank, eigenvalues) = (spectrum.rank(), spectrum.values);
+        let (active, scale) = (self.active.clone(), self.scale.clone());
+        Ok(Solution { form: Form::Randomized, active, scale, components, eigenvalues, rank, trace, rules, certificate })
+    }
+
+    /// Remembers the error of f32 products.
+    pub fn note_mixed_error(&mut self, error: Option<f64>) {
+        self.moments.mixed_error = self.moments.mixed_error.into_iter().chain(error).reduce(f64::max);
+    }
+
+    /// The moments, when the operator is no longer needed.
+    pub fn into_moments(self) -> Moments {
+        self.moments
+    }
+}

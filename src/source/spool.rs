@@ -1,0 +1,226 @@
+//! A copy of the table on disk, cut by features, for columns that Parquet cannot read in groups.
+//!
+//! Enters: blocks in file order. Leaves: for each group of features a block of all rows. Holds no more
+//! than a block. On disk n·d numbers, of four bytes where all features are f32 and of eight otherwise:
+//!
+//! ```text
+//! group 0: row 0 … row n−1 │ group 1: row 0 … row n−1 │ …         a missing cell is NaN
+//! ```
+//!
+//! The file has no name, so it is gone with the process, however that ends.
+
+use super::{Block, MissingCell, Tally, Values, columnwise};
+use crate::error::{Error, Result};
+use ndarray::{Array1, Array2, ArrayView2, s};
+use num_traits::Float;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// The copy.
+pub struct Spool {
+    file: File,
+    dir: PathBuf,
+    groups: Vec<Range<usize>>,
+    /// Rows there is room for.
+    capacity: usize,
+    rows: usize,
+    weights: Vec<f64>,
+    number: Number,
+    /// What blocks are read back as.
+    exact: bool,
+}
+
+/// How numbers are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Number {
+    /// Four bytes: all features are f32 already.
+    F32,
+    /// Eight bytes.
+    F64,
+}
+
+impl Number {
+    /// Bytes of one.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Number::F32 => 4,
+            Number::F64 => 8,
+        }
+    }
+}
+
+impl Spool {
+    /// An empty copy with room for so many rows; blocks are read back as f64 if `exact`, else as they are.
+    pub fn create(dir: &Path, rows: usize, d: usize, number: Number, exact: bool) -> Result<Spool> {
+        check_dir(dir, (rows as u64).saturating_mul(d as u64).saturating_mul(number.bytes()))?;
+        let file = tempfile::tempfile_in(dir).map_err(Error::io("create a temporary file in", dir))?;
+        let groups = columnwise::groups(rows, d);
+        Ok(Spool { file, dir: dir.to_path_buf(), groups, capacity: rows, rows: 0, weights: Vec::new(), number, exact })
+    }
+
+    /// The features of each group.
+    pub fn groups(&self) -> &[Range<usize>] {
+        &self.groups
+    }
+
+    /// Rows written.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes on disk.
+    pub fn bytes(&self) -> u64 {
+        self.rows as u64 * self.groups.last().map_or(0, |g| g.end) as u64 * self.number.bytes()
+    }
+
+    /// Appends rows.
+    pub fn write(&mut self, mut block: Block) -> Result<()> {
+        let rows = block.rows();
+        self.weights.extend(block.weights.iter().flatten());
+        let missing = std::mem::take(&mut block.missing);
+        match (block.values, self.number) {
+            (Values::F64(x), Number::F64) => self.write_groups(x, &missing, f64::to_ne_bytes)?,
+            (Values::F32(x), Number::F32) => self.write_groups(x, &missing, f32::to_ne_bytes)?,
+            _ => return Err(Error::Internal("a block is not of the spool's type".into())),
+        }
+        self.rows += rows;
+        Ok(())
+    }
+
+    fn write_groups<T: Float, const N: usize>(
+        &self,
+        mut x: Array2<T>,
+        missing: &[MissingCell],
+        bytes: impl Fn(T) -> [u8; N],
+    ) -> Result<()> {
+        missing.iter().for_each(|cell| x[[cell.row as usize, cell.feature as usize]] = T::nan());
+        let mut buffer = Vec::new();
+        for group in &self.groups {
+            buffer.clear();
+            let part: ArrayView2<'_, T> = x.slice(s![.., group.clone()]);
+            part.rows().into_iter().for_each(|row| buffer.extend(row.iter().flat_map(|v| bytes(*v))));
+            let failed = Error::io("write a temporary file in", &self.dir);
+            self.file.write_all_at(&buffer, self.offset(group, self.rows)).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn offset(&self, group: &Range<usize>, row: usize) -> u64 {
+        (self.capacity as u64 * group.start as u64 + row as u64 * group.len() as u64) * self.number.bytes()
+    }
+
+    /// All rows of a group.
+    pub fn read(&self, group: usize) -> Result<Block> {
+        let range = &self.groups[group];
+        let mut buffer = vec![0; self.rows * range.len() * self.number.bytes() as usize];
+        let failed = Error::io("read a temporary file in", &self.dir);
+        self.file.read_exact_at(&mut buffer, self.offset(range, 0)).map_err(failed)?;
+        let shape = (self.rows, range.len());
+        let (values, missing) = match self.number {
+            Number::F64 => {
+                let (x, missing) = cells(shape, &buffer, f64::from_ne_bytes)?;
+                (Values::F64(x), missing)
+            }
+            Number::F32 => {
+                let (x, missing) = cells(shape, &buffer, f32::from_ne_bytes)?;
+                (if self.exact { Values::F64(x.mapv(f64::from)) } else { Values::F32(x) }, missing)
+            }
+        };
+        let weights = (!self.weights.is_empty()).then(|| Array1::from_vec(self.weights.clone()));
+        Ok(Block { values, weights, missing, kept: None, tally: Tally::default() })
+    }
+}
+
+/// Numbers in C order, NaN as missing cells that hold 0.
+fn cells<T: Float, const N: usize>(
+    shape: (usize, usize),
+    bytes: &[u8],
+    number: impl Fn([u8; N]) -> T,
+) -> Result<(Array2<T>, Vec<MissingCell>)> {
+    let (chunks, _) = bytes.as_chunks::<N>();
+    let mut missing = Vec::new();
+    let mut data = Vec::with_capacity(chunks.len());
+    for (i, chunk) in chunks.iter().enumerate() {
+        let value = number(*chunk);
+        if value.is_nan() {
+            missing.push(MissingCell { row: (i / shape.1) as u32, feature: (i % shape.1) as u32 });
+        }
+        data.push(if value.is_nan() { T::zero() } else { value });
+    }
+    let x = Array2::from_shape_vec(shape, data).map_err(|e| Error::Internal(format!("spool: {e}")))?;
+    Ok((x, missing))
+}
+
+/// Refuses a directory that is not there, cannot be written to, or has no room for this many bytes.
+pub fn check_dir(dir: &Path, bytes: u64) -> Result<()> {
+    let refuse = |problem: String| Err(Error::data(crate::error::Place::file(dir), problem));
+    if !dir.is_dir() {
+        let wrong = if dir.exists() { "is not a directory" } else { "does not exist" };
+        return refuse(format!("{wrong}; --temp-dir needs a directory for temporary files"));
+    }
+    match free_bytes(dir) {
+        Some(free) if free < bytes => refuse(format!(
+            "has {} free, but {} are needed for a copy of the data cut by features; choose another --temp-dir",
+            crate::budget::Bytes(free),
+            crate::budget::Bytes(bytes)
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes that an ordinary user may still write there.
+fn free_bytes(dir: &Path) -> Option<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(dir.as_os_str().as_bytes()).ok()?;
+    let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: path is a C string, and statvfs fills the whole struct when it returns 0.
+    let found = unsafe {
+        if libc::statvfs(path.as_ptr(), found.as_mut_ptr()) != 0 {
+            return None;
+        }
+        found.assume_init()
+    };
+    #[allow(clippy::unnecessary_cast)] // u32 on some systems
+    Some(found.f_bavail as u64 * found.f_frsize as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    #[test]
+    fn what_was_written_by_rows_is_read_by_features() {
+        let dir = tempfile::tempdir().unwrap();
+        for number in [Number::F64, Number::F32] {
+            let mut spool = Spool::create(dir.path(), 5, 3, number, true).unwrap();
+            let part = |x: Array2<f64>, missing| {
+                let mut block = Block::dense(x.clone());
+                if number == Number::F32 {
+                    block.values = Values::F32(x.mapv(|v| v as f32));
+                }
+                block.missing = missing;
+                block.weights = Some(Array1::ones(x.nrows()));
+                block
+            };
+            spool.write(part(array![[1.0, 2.0, 3.0], [4.0, 0.0, 6.0]], vec![MissingCell { row: 1, feature: 1 }])).unwrap();
+            spool.write(part(array![[7.0, 8.0, 9.0]], vec![])).unwrap();
+            assert_eq!(spool.groups().first(), Some(&(0..3)));
+            let block = spool.read(0).unwrap();
+            assert_eq!(block.missing, [MissingCell { row: 1, feature: 1 }]);
+            assert_eq!(block.weights.as_ref().unwrap().len(), 3);
+            assert_eq!(block.into_f64(), array![[1.0, 2.0, 3.0], [4.0, 0.0, 6.0], [7.0, 8.0, 9.0]]);
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "it has no name");
+        }
+    }
+
+    #[test]
+    fn a_directory_without_room_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = check_dir(dir.path(), u64::MAX).unwrap_err().to_string();
+        assert!(said.contains("are needed") && said.contains("--temp-dir"), "{said}");
+        assert!(check_dir(&dir.path().join("none"), 1).unwrap_err().to_string().contains("does not exist"));
+    }
+}
