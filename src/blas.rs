@@ -92,26 +92,29 @@ pub fn syrk<T: Element>(y: ArrayView2<'_, T>, beta: T, mut c: ArrayViewMut2<'_, 
     unsafe { T::syrk(trans, d as c_int, rows as c_int, y.as_ptr(), lda as c_int, beta, c.as_mut_ptr(), ldc) }
 }
 
-/// Rows of the result that one job of [`syrk_tiles`] makes.
-const PANEL: usize = 256;
+/// Side of the tiles that d × d results are cut into: large, since what a product copies before it multiplies
+/// goes with 1/side, but enough of them to share out.
+fn tile_side(d: usize) -> usize {
+    (d / 6).clamp(256, 1024)
+}
 
-/// Columns of a tile: with [`PANEL`] rows 1 MB of f64, which stays in the cache while all blocks are added.
-const TILE: usize = 512;
-
-/// An element type whose blocks can be added up, tile by tile, in a matrix of doubles.
+/// An element type whose products can be added up, tile by tile, in a matrix of doubles.
 pub trait TileElement: Element {
-    /// C ← C + AᵀB, where C is a tile.
-    fn add_product(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, f64>);
+    /// C ← C + AᵀB, where C is a tile; only its upper triangle needs to be right if A is B.
+    fn add_product(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, diagonal: bool, c: ArrayViewMut2<'_, f64>);
 }
 
 impl TileElement for f64 {
-    fn add_product(a: ArrayView2<'_, f64>, b: ArrayView2<'_, f64>, mut c: ArrayViewMut2<'_, f64>) {
-        general_mat_mul(1.0, &a.t(), &b, 1.0, &mut c);
+    fn add_product(a: ArrayView2<'_, f64>, b: ArrayView2<'_, f64>, diagonal: bool, mut c: ArrayViewMut2<'_, f64>) {
+        match diagonal {
+            true => syrk(a, 1.0, c),
+            false => general_mat_mul(1.0, &a.t(), &b, 1.0, &mut c),
+        }
     }
 }
 
 impl TileElement for f32 {
-    fn add_product(a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>, mut c: ArrayViewMut2<'_, f64>) {
+    fn add_product(a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>, _diagonal: bool, mut c: ArrayViewMut2<'_, f64>) {
         let product = a.t().dot(&b);
         c.zip_mut_with(&product, |c, p| *c += f64::from(*p));
     }
@@ -119,21 +122,30 @@ impl TileElement for f32 {
 
 /// C ← C + Σ BᵀB over some blocks of d columns, upper triangle, on this many threads.
 ///
-/// One C for all threads: each job owns some rows of it. The cut depends on d alone, and every tile is
+/// One C for all threads: each job owns a tile of it. The cut depends on d alone, and every tile is
 /// made by one thread in the order of the blocks, so the bytes do not depend on the threads. Entries
-/// below the diagonal but within its tile are written too; [`mirror`] sets them right.
+/// below the diagonal may be written too; [`mirror`] sets them right.
 pub fn syrk_tiles<T: TileElement>(blocks: &[ArrayView2<'_, T>], c: &mut Array2<f64>, threads: usize) {
-    let d = c.ncols();
-    let panels: Vec<_> = c.axis_chunks_iter_mut(Axis(0), PANEL).enumerate().collect();
-    for_each(threads, panels, |(panel, mut rows)| {
-        let first = panel * PANEL;
-        let last = (first + PANEL).min(d);
-        for column in (first..d).step_by(TILE) {
-            let end = (column + TILE).min(d);
-            for block in blocks {
-                let (a, b) = (block.slice(s![.., first..last]), block.slice(s![.., column..end]));
-                T::add_product(a, b, rows.slice_mut(s![.., column..end]));
+    let side = tile_side(c.ncols());
+    let range = |i: usize, d: usize| i * side..((i + 1) * side).min(d);
+    let mut tiles = Vec::new();
+    for (i, rows) in c.axis_chunks_iter_mut(Axis(0), side).enumerate() {
+        let mut rest = rows.split_at(Axis(1), i * side).1;
+        for j in i.. {
+            let width = side.min(rest.ncols());
+            let (tile, more) = rest.split_at(Axis(1), width);
+            tiles.push((i, j, tile));
+            if more.is_empty() {
+                break;
             }
+            rest = more;
+        }
+    }
+    for_each(threads, tiles, |(i, j, mut tile)| {
+        for block in blocks {
+            let d = block.ncols();
+            let (a, b) = (block.slice(s![.., range(i, d)]), block.slice(s![.., range(j, d)]));
+            T::add_product(a, b, i == j, tile.view_mut());
         }
     });
 }

@@ -1,14 +1,13 @@
 //! Mean and centred co-moment of many features: one S for all threads.
 //!
-//! Enters: blocks. Leaves: [`CoMoment`]. Holds S (8d²) once, and blocks until they have [`DEPTH`] rows.
+//! Enters: blocks. Leaves: [`CoMoment`]. Holds S (8d²) once, and a panel of [`DEPTH`] rows.
 //!
 //! [`Covariance`](super::Covariance) keeps one S per worker, which is dear when d is large, and goes over
-//! all of S for every block, which costs more than the product. Here blocks are gathered first, and their
-//! product is shared out by tiles of S: a tile stays in the cache while all of them are added to it.
-//! The sums are those of `covariance`, for a batch of blocks instead of one:
+//! all of S for every block, which costs more than the product. Here rows are gathered first, and their
+//! product is shared out by tiles of S. The sums are those of `covariance`, for a panel instead of a block:
 //!
 //! ```text
-//! a    rounded mean of the batch             y = x − a − r,  r = Σ w (x − a) / W_b
+//! a    rounded mean of the panel             y = x − a − r,  r = Σ w (x − a) / W_b
 //! S  += Σ w y yᵀ + (√c δ)(√c δ)ᵀ             c = W_a W_b / (W_a + W_b), δ = a + r − μ: one more row
 //! ```
 //!
@@ -24,7 +23,7 @@ use ndarray::{Array1, Array2, Axis};
 /// Features from which on S is shared. A function of the data alone, as its bytes must be.
 pub const SHARED_FROM: usize = 1024;
 
-/// Rows that are gathered before they are multiplied.
+/// Rows (or features of a Gram matrix) that are gathered before they are multiplied.
 pub const DEPTH: usize = 1024;
 
 /// n, W, μ and S of the rows so far.
@@ -38,35 +37,25 @@ pub struct TiledCovariance {
     s: Array2<f64>,
     mixed_error: Option<f64>,
     threads: usize,
-    waiting: Vec<Waiting>,
+    panel: Panel,
 }
 
-/// A block whose product has not been added.
-#[derive(Debug, Clone)]
-struct Waiting {
-    y: Array2<f64>,
-    weights: Option<Array1<f64>>,
+/// Rows whose product has not been added, in C order.
+#[derive(Debug, Clone, Default)]
+struct Panel {
+    y: Vec<f64>,
+    /// One per row, where there are weights.
+    weights: Vec<f64>,
     missing: Vec<MissingCell>,
+    rows: usize,
     mixed: bool,
-}
-
-impl Waiting {
-    fn weight(&self) -> f64 {
-        self.weights.as_ref().map_or(self.y.nrows() as f64, |w| w.sum())
-    }
-
-    /// Moves the origin; missing cells stay at it.
-    fn shift(&mut self, origin: &Array1<f64>) {
-        dense::shift(&mut self.y, Some(origin), None);
-        self.missing.iter().for_each(|cell| self.y[[cell.row as usize, cell.feature as usize]] = 0.0);
-    }
 }
 
 impl TiledCovariance {
     /// Of no rows yet; products use this many threads.
     pub fn new(d: usize, threads: usize) -> TiledCovariance {
         let (mean, s) = (Center::zeros(d), Array2::zeros((d, d)));
-        TiledCovariance { rows: 0, weight: 0.0, mean, known: false, s, mixed_error: None, threads, waiting: Vec::new() }
+        TiledCovariance { rows: 0, weight: 0.0, mean, known: false, s, mixed_error: None, threads, panel: Panel::default() }
     }
 
     /// Around a known mean, which missing cells take.
@@ -75,53 +64,56 @@ impl TiledCovariance {
         TiledCovariance { mean: Center::new(mean, Array1::zeros(d)), known: true, ..TiledCovariance::new(d, threads) }
     }
 
-    /// Adds the product of what has been gathered.
+    /// Adds the product of the panel.
     fn flush(&mut self) {
-        let mut blocks = std::mem::take(&mut self.waiting);
-        let weight: f64 = blocks.iter().map(Waiting::weight).sum();
+        let Panel { y, weights, missing, rows, mixed } = std::mem::take(&mut self.panel);
+        let weight = if weights.is_empty() { rows as f64 } else { weights.iter().sum() };
         if weight == 0.0 {
             return;
         }
-        let chan = if self.known { self.shift_to_known(&mut blocks) } else { self.centre(&mut blocks, weight) };
-        blas::for_each(self.threads, blocks.iter_mut().collect(), |block| {
-            if let Some(weights) = &block.weights {
-                dense::scale_rows(&mut block.y, &weights.mapv(f64::sqrt));
+        let mut y = Array2::from_shape_vec((rows, self.s.ncols()), y).expect("rows of d cells each");
+        let weights = (!weights.is_empty()).then(|| Array1::from_vec(weights));
+        let chan = match self.known {
+            true => {
+                self.shift_all(&mut y, &self.mean.rounded());
+                missing.iter().for_each(|cell| y[[cell.row as usize, cell.feature as usize]] = 0.0);
+                Array2::zeros((0, self.s.ncols()))
             }
-        });
-        if blocks.iter().any(|b| b.mixed) {
-            self.add_f32(&blocks);
+            false => self.centre(&mut y, weights.as_ref(), weight),
+        };
+        if let Some(weights) = &weights {
+            dense::scale_rows(&mut y, &weights.mapv(f64::sqrt));
+        }
+        if mixed {
+            let single = y.mapv(|v| v as f32);
+            self.mixed_error.get_or_insert_with(|| f32_error(y.view(), single.view()));
+            blas::syrk_tiles(&[single.view()], &mut self.s, self.threads);
             blas::syrk_tiles(&[chan.view()], &mut self.s, self.threads);
         } else {
-            let views: Vec<_> = blocks.iter().map(|b| b.y.view()).chain([chan.view()]).collect();
-            blas::syrk_tiles(&views, &mut self.s, self.threads);
+            blas::syrk_tiles(&[y.view(), chan.view()], &mut self.s, self.threads);
         }
         self.weight += weight;
+        self.panel.y = y.into_raw_vec_and_offset().0;
+        self.panel.y.clear();
     }
 
-    fn shift_to_known(&self, blocks: &mut [Waiting]) -> Array2<f64> {
-        let origin = self.mean.rounded();
-        blas::for_each(self.threads, blocks.iter_mut().collect(), |block| block.shift(&origin));
-        Array2::zeros((0, origin.len()))
-    }
-
-    /// Centres the batch by its own mean, moves μ, and gives √c δ as one more row.
-    fn centre(&mut self, blocks: &mut [Waiting], weight: f64) -> Array2<f64> {
-        debug_assert!(blocks.iter().all(|b| b.missing.is_empty()), "missing cells need a known mean");
-        let mean = self.centre_once(blocks, weight);
-        let rest = self.centre_once(blocks, weight);
+    /// Centres the panel by its own mean, moves μ, and gives √c δ as one more row.
+    fn centre(&mut self, y: &mut Array2<f64>, weights: Option<&Array1<f64>>, weight: f64) -> Array2<f64> {
+        let mean = dense::column_sums(y, weights) / weight;
+        self.shift_all(y, &mean);
+        let rest = dense::column_sums(y, weights) / weight;
+        self.shift_all(y, &rest);
         self.shift(weight, Center::new(mean, rest))
     }
 
-    fn centre_once(&self, blocks: &mut [Waiting], weight: f64) -> Array1<f64> {
-        let sums = std::sync::Mutex::new(vec![None; blocks.len()]);
-        blas::for_each(self.threads, blocks.iter().enumerate().collect(), |(i, block)| {
-            let sum = dense::column_sums(&block.y, block.weights.as_ref());
-            sums.lock().unwrap_or_else(|e| e.into_inner())[i] = Some(sum);
+    fn shift_all(&self, y: &mut Array2<f64>, origin: &Array1<f64>) {
+        let origin = origin.as_slice().expect("an owned vector is contiguous");
+        let lines = y.axis_chunks_iter_mut(Axis(0), 128).collect();
+        blas::for_each(self.threads, lines, |mut chunk: ndarray::ArrayViewMut2<'_, f64>| {
+            for mut row in chunk.rows_mut() {
+                row.as_slice_mut().expect("C order").iter_mut().zip(origin).for_each(|(y, o)| *y -= o);
+            }
         });
-        let sums = sums.into_inner().unwrap_or_else(|e| e.into_inner());
-        let mean = sums.into_iter().flatten().fold(Array1::zeros(self.s.ncols()), |a, b| a + b) / weight;
-        blas::for_each(self.threads, blocks.iter_mut().collect(), |block| block.shift(&mean));
-        mean
     }
 
     /// μ ← that of all rows, when rows of this weight and mean follow; gives √c δ as a row.
@@ -135,14 +127,6 @@ impl TiledCovariance {
         self.mean = self.mean.plus(&(&delta * (weight / total)));
         (delta * (self.weight * weight / total).sqrt()).insert_axis(Axis(0))
     }
-
-    /// Products in f32, added in f64. The first of each accumulator is checked on some features.
-    fn add_f32(&mut self, blocks: &[Waiting]) {
-        let single: Vec<Array2<f32>> = blocks.iter().map(|b| b.y.mapv(|v| v as f32)).collect();
-        self.mixed_error.get_or_insert_with(|| f32_error(blocks[0].y.view(), single[0].view()));
-        let views: Vec<_> = single.iter().map(|y| y.view()).collect();
-        blas::syrk_tiles(&views, &mut self.s, self.threads);
-    }
 }
 
 impl Accumulate for TiledCovariance {
@@ -153,11 +137,19 @@ impl Accumulate for TiledCovariance {
         if block.rows() == 0 {
             return;
         }
-        let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
-        let mixed = matches!(block.values, Values::F32(_));
-        self.waiting.push(Waiting { y: block.into_f64(), weights, missing, mixed });
-        if self.waiting.iter().map(|w| w.y.nrows()).sum::<usize>() >= DEPTH {
+        if self.panel.rows + block.rows() > DEPTH {
             self.flush();
+        }
+        let panel = &mut self.panel;
+        let first = panel.rows as u32;
+        panel.rows += block.rows();
+        panel.mixed |= matches!(block.values, Values::F32(_));
+        panel.weights.extend(block.weights.take().into_iter().flatten());
+        panel.missing.extend(block.missing.drain(..).map(|cell| MissingCell { row: cell.row + first, ..cell }));
+        panel.y.reserve(DEPTH.max(panel.rows) * self.s.ncols() - panel.y.len());
+        match block.values {
+            Values::F64(x) => panel.y.extend(x.iter()),
+            Values::F32(x) => panel.y.extend(x.iter().map(|v| f64::from(*v))),
         }
     }
 
@@ -186,7 +178,7 @@ impl Accumulate for TiledCovariance {
     }
 
     fn bytes(Shape { features: d, rows, .. }: Shape) -> u64 {
-        let waiting = if rows == 0 { 0 } else { DEPTH as u64 + rows };
-        8u64.saturating_mul(d.saturating_mul(d).saturating_add(d * (waiting + 4)))
+        let panel = if rows == 0 { 0 } else { DEPTH.max(rows as usize) as u64 };
+        8u64.saturating_mul(d.saturating_mul(d).saturating_add(d * (panel + 4)))
     }
 }
