@@ -286,6 +286,7 @@ impl Krylov<'_> {
             products: usize::from(spec.max_passes).saturating_sub(said).max(1),
             tolerance,
             wanted: &|ritz| cell.borrow().operator.as_ref().and_then(|o| o.wanted(spec.components, ritz)),
+            dear: true,
             threads: cores(),
             watch: &|products, residual| talk.say(format!("pass {}: residual {residual:.1e}", said + products)),
         };

@@ -49,7 +49,7 @@ impl Columns {
     }
 
     /// Names of the computed columns.
-    pub fn computed_names(&self) -> Vec<String> {
+    pub fn computed_names(&self) -> HashSet<String> {
         self.computed.iter().map(|f| f.name().clone()).collect()
     }
 
@@ -68,7 +68,7 @@ impl Columns {
         let d = want.features.len();
         let rows = group_rows(self.row_bytes) as u64;
         let block = block_rows(d) as u64 * (24 * d as u64 + 3 * self.row_bytes);
-        let writers = writer_bytes(&self.schema(), &self.computed_names(), output.compression);
+        let writers = writer_bytes(&self.schema(), &self.computed_names(), self.row_bytes, output.compression);
         let ledger = |crew: Crew| {
             let t = crew.threads as u64;
             let waiting = (window(crew.threads) * crew.queue) as u64;
@@ -106,7 +106,8 @@ fn kept_fields(dataset: &Dataset, output: &OutputSpec, computed: &[Arc<Field>]) 
             ));
         }
         // What is computed under the same name takes its place: `reconstruct` of rows recomputes their features.
-        let again = |f: &&Arc<Field>| !computed.iter().any(|c| c.name() == f.name());
+        let names: HashSet<&String> = computed.iter().map(|c| c.name()).collect();
+        let again = |f: &&Arc<Field>| !names.contains(f.name());
         return Ok(schema.fields().iter().filter(again).cloned().collect());
     }
     columns::agree(dataset, output.keep.iter().map(String::as_str))?;

@@ -3,7 +3,7 @@
 //! The plan knows n, d, the form, the passes and every big buffer ([`super::candidates`] has the
 //! formulas). Once planned, a fit does not fail on its arguments and its bytes are known.
 
-use super::args::{FitSpec, PlanArgs};
+use super::args::{FitSpec, FormChoice, PlanArgs};
 use super::candidates::{Candidate, Question, choose};
 use crate::budget::{Budget, Bytes, Phase};
 use crate::error::{Error, Result};
@@ -37,6 +37,8 @@ pub struct FitPlan {
     pub candidates: Vec<Candidate>,
     /// Which of them is taken.
     choice: usize,
+    /// True when the choice was left to the plan.
+    auto: bool,
     /// Why.
     pub reason: String,
     /// Where and how a copy of the data is kept, if the form needs one.
@@ -92,8 +94,8 @@ impl FitPlan {
         let temp_dir = spec.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
         let spool = spool.filter(|_| candidates[choice].form == Form::Dual).map(|number| (temp_dir, number));
         let scaling = Scaling { center: !spec.no_center, standardize: spec.standardize };
-        let asked = spec.components;
-        Ok(FitPlan { dataset, chosen, want, scaling, candidates, choice, reason, spool, block, asked, pages, budget })
+        let (asked, auto) = (spec.components, spec.form == FormChoice::Auto);
+        Ok(FitPlan { dataset, chosen, want, scaling, candidates, choice, auto, reason, spool, block, asked, pages, budget })
     }
 
     /// The form that is taken.
@@ -146,7 +148,7 @@ impl FitPlan {
         format!("allow --memory {}MB{form}{fewer}{other}", least.ledger.peak_bytes().div_ceil(1_000_000))
     }
 
-    /// The most features that fit the budget on one thread, if their pages are like those of all.
+    /// The most features that fit the budget, if their pages are like those of all.
     fn most_features(&self) -> u64 {
         let all = self.want.features.len() as u64;
         let fits = |d: u64| {
@@ -161,7 +163,8 @@ impl FitPlan {
                 threads: 1,
                 max_passes: 1,
             };
-            question.ledger(self.taken().form, 1).peak_bytes() <= self.budget.bytes.0
+            let candidates = question.candidates(&self.budget);
+            candidates.iter().any(|c| c.fits && (self.auto || c.form == self.taken().form))
         };
         let (mut low, mut high) = (0, all);
         while high - low > 1 {

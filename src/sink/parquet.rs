@@ -17,6 +17,7 @@ use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::ColumnPath;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, SchemaRef};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -68,20 +69,26 @@ pub fn group_rows(row_bytes: u64) -> usize {
 
 /// Bytes that the column writers of one open row group hold besides its encoded pages: per column the
 /// page in the making, the compressor's tables, and a dictionary.
-pub fn writer_bytes(schema: &SchemaRef, computed: &[String], compression: Compression) -> u64 {
+pub fn writer_bytes(schema: &SchemaRef, computed: &HashSet<String>, row_bytes: u64, compression: Compression) -> u64 {
     let (kept_codec, computed_codec) = compression.codecs();
+    // A page is cut at some size, and holds no more than the row group.
+    let page = (group_rows(row_bytes) as u64 * 32).clamp(8 << 10, 256 << 10);
     let bytes = |field: &Arc<Field>| {
         let is_computed = computed.contains(field.name());
         let codec = if is_computed { computed_codec } else { kept_codec };
-        let compressor = if matches!(codec, Codec::ZSTD(_)) { 1280 << 10 } else { 64 << 10 };
+        let compressor = match codec {
+            Codec::UNCOMPRESSED => 0,
+            Codec::ZSTD(_) => 1280 << 10,
+            _ => 64 << 10,
+        };
         let dictionary = if is_computed || field.data_type().is_floating() { 0 } else { 2 << 20 };
-        (256 << 10) + compressor + dictionary
+        page + compressor + dictionary
     };
     schema.fields().iter().map(bytes).sum()
 }
 
 /// Floating-point columns hold digits that hardly repeat: a dictionary would only cost time and memory.
-fn properties(schema: &SchemaRef, computed: &[String], compression: Compression) -> WriterProperties {
+fn properties(schema: &SchemaRef, computed: &HashSet<String>, compression: Compression) -> WriterProperties {
     let (kept_codec, computed_codec) = compression.codecs();
     let mut builder = WriterProperties::builder()
         .set_compression(kept_codec)
@@ -120,7 +127,7 @@ fn unencodable(e: ParquetError) -> Error {
 
 impl Encoder {
     /// `computed` names the computed columns; `row_bytes` is the size of a row, about.
-    pub fn new(schema: SchemaRef, computed: &[String], row_bytes: u64, compression: Compression) -> Result<Encoder> {
+    pub fn new(schema: SchemaRef, computed: &HashSet<String>, row_bytes: u64, compression: Compression) -> Result<Encoder> {
         let properties = properties(&schema, computed, compression);
         let writer = ArrowWriter::try_new(std::io::sink(), schema.clone(), Some(properties.clone())).map_err(unencodable)?;
         let (_, factory) = writer.into_serialized_writer().map_err(unencodable)?;

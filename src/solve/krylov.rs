@@ -27,9 +27,10 @@ use rand_distr::StandardNormal;
 use rand_pcg::Pcg64;
 
 /// Vectors of a block beyond those wanted: more converge in fewer products, each a little dearer.
-pub const OVERSAMPLING: usize = 12;
+pub const OVERSAMPLING: usize = 20;
 
-/// Up to this many vectors the small problem is solved after every product, beyond when there are a sixth more.
+/// Up to this many vectors the small problem is solved after every product; beyond, where products are cheap,
+/// when there are a sixth more.
 const CHECK_ALWAYS: usize = 256;
 
 /// A row this much smaller than the largest, once the others are taken out of it, is mostly rounding.
@@ -47,6 +48,8 @@ pub struct Search<'a> {
     pub tolerance: Tolerance,
     /// How many pairs are wanted, given the Ritz values so far; `None` while that cannot be said.
     pub wanted: &'a dyn Fn(&[f64]) -> Option<usize>,
+    /// True when a product costs more than solving the small problem ever does: a pass over the data.
+    pub dear: bool,
     /// BLAS threads.
     pub threads: usize,
     /// Told after each product: how many, and the largest residual over λ₁.
@@ -122,7 +125,7 @@ pub fn search(
         let m = basis.len();
         let complete = m == search.order;
         let last = products >= search.products || complete;
-        if !last && m > CHECK_ALWAYS && m < checked + checked / 6 {
+        if !last && !search.dear && m > CHECK_ALWAYS && m < checked + checked / 6 {
             basis.extend(next);
             continue;
         }

@@ -174,6 +174,7 @@ fn few(a: &Array2<f64>, tolerance: f64, bound: usize, asked: Components, threads
         products: order / 3 / block,
         tolerance: EXACT,
         wanted: &|_| Some(k),
+        dear: false,
         threads,
         watch: &|_, _| {},
     };

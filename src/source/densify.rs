@@ -8,7 +8,8 @@
 
 use super::block::{Block, Nulls, Precision, Tally, Values};
 use super::columns::{FeatureColumn, Features};
-use super::grid::{Cells, Grid, Order, Target};
+use super::direct::Elements;
+use super::grid::{Cells, Grid, Number, Order, Target};
 use crate::error::{Error, Place, Result};
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch};
 use arrow::buffer::NullBuffer;
@@ -46,6 +47,8 @@ pub enum Origin {
     Batch(usize),
     /// The column at this position among those decoded straight into the block.
     Direct(usize),
+    /// The column at this position among those decoded as vectors of floats.
+    Vector(usize),
 }
 
 /// The rows of one block on their way: a record batch for most columns, and a decoder that appends the
@@ -59,10 +62,23 @@ pub struct Incoming<'a> {
     pub batch: &'a RecordBatch,
     /// Decodes direct columns.
     pub direct: &'a mut DirectDecoder<'a>,
+    /// Decodes vectors of floats.
+    pub vectors: &'a mut VectorDecoder<'a>,
 }
 
 /// Appends the values of the direct column at a position, and tells which rows have none.
 pub type DirectDecoder<'a> = dyn FnMut(usize, &mut Vec<f64>, &mut dyn FnMut(usize)) -> Result<()> + 'a;
+
+/// Hands the elements of the vector column at a position to whom it is given.
+pub type VectorDecoder<'a> = dyn FnMut(usize, &mut dyn FnMut(Floats<'_>) -> Result<()>) -> Result<()> + 'a;
+
+/// Elements of either type.
+pub enum Floats<'a> {
+    /// Singles.
+    F32(Elements<'a, f32>),
+    /// Doubles.
+    F64(Elements<'a, f64>),
+}
 
 impl Densify<'_> {
     /// The next block.
@@ -80,7 +96,7 @@ impl Densify<'_> {
     }
 
     fn fill<T: Target>(&self, incoming: Incoming<'_>, wrap: fn(Array2<T>) -> Values) -> Result<Block> {
-        let Incoming { rows, first_row, batch, direct } = incoming;
+        let Incoming { rows, first_row, batch, direct, vectors } = incoming;
         let d = self.features.len();
         let order = if Self::by_column(self.features) { Order::F } else { Order::C };
         let mut grid = Grid::new(rows, d, order);
@@ -90,6 +106,10 @@ impl Densify<'_> {
             match origin {
                 Origin::Batch(at) => self.column(column, batch.column(*at), first, first_row, &mut grid, &mut tally)?,
                 Origin::Direct(at) => grid.put_direct(first, |out, miss| direct(*at, out, miss))?,
+                Origin::Vector(at) => vectors(*at, &mut |floats| match floats {
+                    Floats::F32(elements) => self.elements(column, elements, first, first_row, &mut grid),
+                    Floats::F64(elements) => self.elements(column, elements, first, first_row, &mut grid),
+                })?,
             }
             first += column.len();
         }
@@ -170,17 +190,37 @@ impl Densify<'_> {
         Ok(())
     }
 
+    /// One column of vectors into the grid, starting at feature `first`.
+    fn elements<T: Target, S: Number>(
+        &self,
+        column: &FeatureColumn,
+        elements: Elements<'_, S>,
+        first: usize,
+        first_row: u64,
+        grid: &mut Grid<T>,
+    ) -> Result<()> {
+        let width = column.width.unwrap_or_default();
+        let mut starts = Vec::with_capacity(elements.offsets.len());
+        let wrong = |row: usize, len: usize| self.wrong_length(column, first_row + row as u64, len);
+        row_starts(elements.offsets.iter().copied(), elements.rows.as_ref(), width, &mut starts, wrong)?;
+        grid.put(elements.values, elements.elements.as_ref(), &Cells::Vector { starts, width }, column, first);
+        Ok(())
+    }
+
+    fn wrong_length(&self, column: &FeatureColumn, row: u64, len: usize) -> Error {
+        let width = column.width.unwrap_or_default();
+        let place = Place::file(self.path).column(&column.name).row(row);
+        Error::data(
+            place,
+            format!(
+                "has {len} elements where {width} are expected; a vector column needs the same length in every row, leave it out with --exclude"
+            ),
+        )
+    }
+
     /// Where each row of a vector column starts among its values.
     fn vector_cells(&self, column: &FeatureColumn, width: usize, array: &ArrayRef, first_row: u64) -> Result<(Cells, ArrayRef)> {
-        let wrong = |row: usize, len: usize| {
-            let place = Place::file(self.path).column(&column.name).row(first_row + row as u64);
-            Error::data(
-                place,
-                format!(
-                    "has {len} elements where {width} are expected; a vector column needs the same length in every row, leave it out with --exclude"
-                ),
-            )
-        };
+        let wrong = |row: usize, len: usize| self.wrong_length(column, first_row + row as u64, len);
         let mut starts = Vec::with_capacity(array.len());
         let values = match array.data_type() {
             DataType::FixedSizeList(_, _) => {

@@ -63,9 +63,12 @@ pub trait Source: Sync {
 }
 
 /// Rows per block for d features: about 8 MB of f64, so that the product has depth and the block
-/// stays near the cache. A function of d alone (see [`Source`] on why).
+/// stays near the cache. With very many features more, up to 64 MB, since starting on a column's next
+/// rows costs as much as decoding a hundred. A function of d alone (see [`Source`] on why).
 pub fn block_rows(d: usize) -> usize {
-    ((1 << 20) / d.max(1)).clamp(32, 4096)
+    let d = d.max(1);
+    let least = ((1 << 23) / d).clamp(8, 128);
+    ((1 << 20) / d).clamp(least, 4096)
 }
 
 /// A matrix in memory as a source: for tests, examples and small data.
