@@ -22,6 +22,7 @@ fn main() {
             rows: 2 * d as u64,
             weight: 2.0 * d as f64,
             mean: Array1::zeros(d),
+            rest: Array1::zeros(d),
             squares: a.diag().to_owned(),
             mixed_error: None,
         };

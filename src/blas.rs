@@ -81,11 +81,12 @@ pub fn syrk<T: Element>(y: ArrayView2<'_, T>, beta: T, mut c: ArrayViewMut2<'_, 
     let ldc = c.strides()[0] as c_int;
     assert!(c.strides()[1] == 1 && ldc >= d as c_int, "syrk: result is not in C order");
     // Row-major Y (rows × d): C = YᵀY is "Trans". Column-major Y is a row-major d × rows matrix Z: C = ZZᵀ.
-    let (trans, lda) = match *y.strides() {
-        [_, 1] if y.strides()[0] >= d as isize => (CBLAS_TRANSPOSE::CblasTrans, y.strides()[0]),
-        [_, 1] if rows == 1 => (CBLAS_TRANSPOSE::CblasTrans, d as isize),
-        [1, _] if y.strides()[1] >= rows as isize => (CBLAS_TRANSPOSE::CblasNoTrans, y.strides()[1]),
-        [1, _] if d == 1 => (CBLAS_TRANSPOSE::CblasNoTrans, rows as isize),
+    // The stride along a side of one entry means nothing.
+    let across = if rows == 1 { d as isize } else { y.strides()[0] };
+    let down = if d == 1 { rows as isize } else { y.strides()[1] };
+    let (trans, lda) = match (across, down) {
+        (lda, _) if (d == 1 || down == 1) && lda >= d as isize => (CBLAS_TRANSPOSE::CblasTrans, lda),
+        (_, lda) if (rows == 1 || across == 1) && lda >= rows as isize => (CBLAS_TRANSPOSE::CblasNoTrans, lda),
         _ => panic!("syrk: block is neither in C nor in F order"),
     };
     // SAFETY: y covers rows × d with leading dimension lda, c covers d × d with ldc; both checked above.

@@ -302,15 +302,15 @@ fn a_budget_that_is_too_small_says_what_would_fit() {
     let dir = Workdir::new();
     dir.matrix("d.parquet", &Array2::from_shape_fn((10, 600), |(i, j)| (i * j) as f64), 20);
     for command in [vec!["plan", "d.parquet"], vec!["fit", "d.parquet", "-o", "m"]] {
-        let args: Vec<&str> = command.iter().copied().chain(["--memory", "30MB"]).collect();
+        let args: Vec<&str> = command.iter().copied().chain(["--memory", "27MB"]).collect();
         let said = dir.fails(1, &args);
-        assert!(said.contains("budget is 30.0 MB; allow --memory ") && said.contains("or choose at most "), "{said}");
+        assert!(said.contains("budget is 27.0 MB; allow --memory ") && said.contains("or choose at most "), "{said}");
         let allowed = said.split("allow --memory ").nth(1).unwrap().split(',').next().unwrap().to_string();
         dir.ok(&["plan", "d.parquet", "--memory", &allowed]);
         let most: usize = said.split("at most ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         let columns = |n: usize| (0..n).map(|j| format!("x{j}")).collect::<Vec<_>>().join(",");
-        dir.ok(&["plan", "d.parquet", "--memory", "30MB", "--columns", &columns(most)]);
-        dir.fails(1, &["plan", "d.parquet", "--memory", "30MB", "--columns", &columns(most + 30)]);
+        dir.ok(&["plan", "d.parquet", "--memory", "27MB", "--columns", &columns(most)]);
+        dir.fails(1, &["plan", "d.parquet", "--memory", "27MB", "--columns", &columns(most + 30)]);
     }
     let run = dir.run(&["fit", "d.parquet", "--memory", "lots", "-o", "m"]);
     assert_eq!(run.code, Some(2));
@@ -326,4 +326,43 @@ fn options_that_do_not_go_together() {
     assert_eq!(said, "fit: --precision mixed needs f32 features, but column 'x0' is Float64");
     let said = dir.fails(2, &["fit", "d.parquet", "d.parquet", "-o", "m"]);
     assert_eq!(said, "fit: d.parquet is given twice; its rows would count double");
+}
+
+#[test]
+fn a_form_that_does_not_fit_points_to_one_that_does() {
+    let dir = Workdir::new();
+    dir.matrix("tall.parquet", &rows(6000, 3), 6000);
+    dir.matrix("wide.parquet", &rows(8, 2500), 8);
+    for command in [vec!["plan"], vec!["fit", "-o", "m"]] {
+        let said = |data: &str, form: &str| {
+            let args: Vec<&str> = command.iter().copied().chain([data, "--form", form, "--memory", "120MB"]).collect();
+            dir.fails(1, &args)
+        };
+        let tall = said("tall.parquet", "dual");
+        assert!(tall.contains("6000 × 6000 matrix, vectors and work area, 1.2 GB) needs 1.2 GB, budget is 120.0 MB"), "{tall}");
+        assert!(tall.contains("; --form primal takes "), "{tall}");
+        let wide = said("wide.parquet", "primal");
+        assert!(wide.contains("2500 × 2500 matrix, vectors and work area, 200.1 MB)"), "{wide}");
+        assert!(wide.contains("; --form dual takes "), "{wide}");
+    }
+    let said = dir.fails(1, &["fit", "wide.parquet", "--form", "primal", "-k", "all", "--memory", "26MB", "-o", "m"]);
+    assert!(said.contains("allow --memory ") && said.contains("or give -k as a number"), "{said}");
+    assert_eq!(dir.list(), ["tall.parquet", "wide.parquet"]);
+}
+
+#[test]
+fn tolerances_and_passes_that_are_none() {
+    let dir = Workdir::new();
+    dir.matrix("d.parquet", &rows(20, 3), 20);
+    for (option, value, words) in [
+        ("--tolerance", "0", "a tolerance is at least 1e-12 and less than 1"),
+        ("--tolerance", "1e-20", "a tolerance is at least 1e-12 and less than 1"),
+        ("--tolerance", "NaN", "a tolerance is at least 1e-12 and less than 1"),
+        ("--max-passes", "0", "1..=10000"),
+        ("--form", "both", "[possible values: auto, primal, dual, randomized]"),
+    ] {
+        let run = dir.run(&["fit", "d.parquet", option, value, "-o", "m"]);
+        assert_eq!(run.code, Some(2), "{option} {value}");
+        assert!(run.stderr.contains(words), "{option} {value}: {}", run.stderr);
+    }
 }

@@ -110,6 +110,91 @@ fn a_full_disk_leaves_nothing() {
     assert!(run.stderr.contains("cannot write disk/s.parquet: No space left on device"), "{}", run.stderr);
 }
 
+const SPOOLED: [&str; 8] = ["fit", "v", "--form", "dual", "--exclude", "id", "-o", "new"];
+
+/// Vectors, which the dual form copies to a temporary file.
+fn with_vectors(rows: &str) -> Workdir {
+    let dir = Workdir::new();
+    dir.ok(&["generate", "embedding", "--rows", rows, "--columns", "600", "--files", "2", "--row-group", "50", "-o", "v"]);
+    dir
+}
+
+#[test]
+fn a_temporary_directory_that_cannot_be_used_is_refused() {
+    let dir = with_vectors("100");
+    std::fs::write(dir.path("file"), "").unwrap();
+    let fails = |temp: &str| {
+        let args: Vec<&str> = SPOOLED.iter().copied().chain(["--temp-dir", temp]).collect();
+        dir.fails(1, &args)
+    };
+    assert_eq!(fails("none"), "fit: none: does not exist; --temp-dir needs a directory for temporary files");
+    assert_eq!(fails("file"), "fit: file: is not a directory; --temp-dir needs a directory for temporary files");
+    // No file can be made there, whoever tries.
+    let said = fails("/proc");
+    assert!(
+        said.starts_with("fit: /proc: has 0 B free, but ") || said.contains("cannot create a temporary file in /proc"),
+        "{said}"
+    );
+    assert_eq!(dir.list(), ["file", "v"]);
+}
+
+#[test]
+fn a_temporary_directory_that_is_read_only_or_full_leaves_nothing() {
+    let dir = with_vectors("400");
+    std::fs::create_dir(dir.path("disk")).unwrap();
+    for (options, words) in [
+        (
+            "size=64k",
+            "fit: disk: has 65.5 kB free, but 960.0 kB are needed for a copy of the data cut by features; choose another --temp-dir",
+        ),
+        ("size=4m,ro", "fit: cannot create a temporary file in disk: Read-only file system (os error 30)"),
+    ] {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(dir.path("disk")).stderr(Stdio::null());
+        if !mount.status().is_ok_and(|s| s.success()) {
+            eprintln!("skipped: no permission to mount a small disk");
+            return;
+        }
+        let args: Vec<&str> = SPOOLED.iter().copied().chain(["--temp-dir", "disk"]).collect();
+        let run = dir.run(&args.iter().copied().chain(["--quiet"]).collect::<Vec<_>>());
+        let left = std::fs::read_dir(dir.path("disk")).unwrap().count();
+        assert!(Command::new("umount").arg(dir.path("disk")).status().unwrap().success());
+        assert_eq!((run.code, left, run.stderr.trim_end()), (Some(1), 0, words));
+        assert_eq!(dir.list(), ["disk", "v"]);
+    }
+}
+
+#[test]
+fn a_copy_that_cannot_be_written_leaves_nothing() {
+    let dir = with_vectors("400");
+    std::fs::create_dir(dir.path("t")).unwrap();
+    let args: Vec<&str> = SPOOLED.iter().copied().chain(["--temp-dir", "t", "--quiet"]).collect();
+    for limit in [0, 1, 100] {
+        let (code, said) = with_file_limit(&dir, limit, &args);
+        assert_eq!(code, Some(1), "{limit}: {said}");
+        assert!(said.starts_with("fit: cannot write a temporary file in t: ") && said.lines().count() == 1, "{limit}: {said}");
+        assert_eq!(dir.list(), ["t", "v"]);
+        assert_eq!(std::fs::read_dir(dir.path("t")).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_copy_is_gone_however_the_run_ends() {
+    let dir = with_vectors("3000");
+    std::fs::create_dir(dir.path("t")).unwrap();
+    let args: Vec<&str> = SPOOLED.iter().copied().chain(["--temp-dir", "t"]).collect();
+    for (wait, signal) in [(20, libc::SIGTERM), (60, libc::SIGKILL), (150, libc::SIGINT), (300, libc::SIGKILL)] {
+        let mut child = dir.command(&args).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(wait));
+        // SAFETY: a signal to our own child, which has not been waited for.
+        unsafe { libc::kill(child.id() as i32, signal) };
+        child.wait().unwrap();
+        assert_eq!(std::fs::read_dir(dir.path("t")).unwrap().count(), 0);
+    }
+    dir.ok(&args);
+    assert_eq!(std::fs::read_dir(dir.path("t")).unwrap().count(), 0);
+}
+
 #[test]
 fn an_unreadable_file_is_named() {
     use std::os::unix::fs::PermissionsExt;

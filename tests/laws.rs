@@ -1,11 +1,15 @@
 //! Laws that every accumulator passes, against the two-pass oracle.
 
 use crate::oracle::two_pass;
-use eigenstream::accumulate::{Accumulate, CoMoment, Covariance, ImputedCovariance};
+use eigenstream::accumulate::{
+    Accumulate, CoMoment, Covariance, Gram, GramSums, ImputedCovariance, Product, Scaling, Sketch, Spread, TiledCovariance,
+};
 use eigenstream::pass::{self, Unwatched};
+use eigenstream::source::block::Precision;
 use eigenstream::source::{Block, InMemory, MissingCell, Values};
 use ndarray::{Array1, Array2, ShapeBuilder, s};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 /// Rows with weights; NaN marks a missing cell.
 #[derive(Debug, Clone)]
@@ -32,13 +36,7 @@ impl Rows {
         block
     }
 
-    fn fold<A: Accumulate<Output = CoMoment>>(
-        &self,
-        fresh: impl Fn() -> A,
-        cuts: &[usize],
-        weighted: bool,
-        f_order: bool,
-    ) -> CoMoment {
+    fn fold<A: Accumulate>(&self, fresh: impl Fn() -> A, cuts: &[usize], weighted: bool, f_order: bool) -> A::Output {
         let mut total = fresh();
         for pair in cuts.windows(2) {
             let mut part = fresh();
@@ -107,9 +105,86 @@ proptest! {
     }
 
     #[test]
+    fn tiled_covariance_agrees_for_any_split((rows, cuts) in rows_and_cuts(false), weighted: bool, f_order: bool, threads in 1usize..4) {
+        let d = rows.x.ncols();
+        agrees(&rows.fold(|| TiledCovariance::new(d, threads), &cuts, weighted, f_order), &rows, weighted);
+        // Without merging: rows gathered in one accumulator.
+        let mut whole = TiledCovariance::new(d, threads);
+        cuts.windows(2).for_each(|pair| whole.update(rows.block(pair[0]..pair[1], weighted, f_order)));
+        agrees(&whole.finish(), &rows, weighted);
+    }
+
+    #[test]
+    fn around_the_mean_missing_cells_add_nothing((rows, cuts) in rows_and_cuts(true), weighted: bool, f_order: bool) {
+        let d = rows.x.ncols();
+        let w = if weighted { rows.w.clone() } else { Array1::ones(rows.x.nrows()) };
+        let seen = |j: usize| rows.x.column(j).iter().zip(&w).any(|(x, w)| !x.is_nan() && *w > 0.0);
+        prop_assume!((0..d).all(seen));
+        let expected = two_pass(&rows.x, &w);
+        let spread = rows.fold(|| Spread::new(d), &cuts, weighted, f_order);
+        prop_assert_eq!(spread.rows, rows.x.nrows() as u64);
+        for j in 0..d {
+            prop_assert!((spread.mean[j] - expected.mean[j]).abs() <= 4.0 * f64::EPSILON * (1.0 + expected.mean[j].abs()));
+            prop_assert!((spread.squares[j] - expected.s[[j, j]]).abs() <= 16.0 * f64::EPSILON * expected.weight);
+        }
+        agrees(&rows.fold(|| TiledCovariance::around(&spread, 2), &cuts, weighted, f_order), &rows, weighted);
+        // And times some vectors, without S.
+        let p = Array2::from_shape_fn((2, d), |(i, j)| ((i + 2 * j) % 3) as f64 - 1.0);
+        let (z, _) = rows.fold(|| Product::new(p.clone(), Precision::Exact, &spread), &cuts, weighted, f_order);
+        close_product(&z, &p.dot(&expected.s), expected.weight);
+    }
+
+    #[test]
+    fn a_sketch_is_the_co_moment_times_vectors((rows, cuts) in rows_and_cuts(false), weighted: bool, f_order: bool) {
+        let d = rows.x.ncols();
+        let w = if weighted { rows.w.clone() } else { Array1::ones(rows.x.nrows()) };
+        prop_assume!(w.sum() > 0.0);
+        let expected = two_pass(&rows.x, &w);
+        let p = Arc::new(Array2::from_shape_fn((3, d), |(i, j)| ((2 * i + j) % 3) as f64 - 1.0));
+        let look = rows.fold(|| Sketch::new(p.clone()), &cuts, weighted, f_order);
+        close_product(&look.z, &p.dot(&expected.s), expected.weight);
+        prop_assert_eq!(look.moments.rows, rows.x.nrows() as u64);
+    }
+
+    #[test]
+    fn a_gram_matrix_agrees_for_any_split_of_the_features((rows, cuts) in rows_and_cuts(true), weighted: bool, f_order: bool) {
+        let (n, d) = rows.x.dim();
+        let w = if weighted { rows.w.clone() } else { Array1::ones(n) };
+        let seen = |j: usize| rows.x.column(j).iter().zip(&w).any(|(x, w)| !x.is_nan() && *w > 0.0);
+        prop_assume!((0..d).all(seen));
+        let mut columns: Vec<usize> = cuts.iter().map(|c| (*c).min(d)).collect();
+        columns.push(d);
+        columns.dedup();
+        let scaling = Scaling { center: true, standardize: false };
+        let mut total = Gram::new(n, scaling, 2);
+        for pair in columns.windows(2) {
+            let part = Rows { x: rows.x.slice(s![.., pair[0]..pair[1]]).to_owned(), w: rows.w.clone() };
+            let mut gram = Gram::new(n, scaling, 2);
+            gram.update(part.block(0..n, weighted, f_order));
+            total.merge(gram);
+        }
+        let GramSums { moments, g, .. } = total.finish();
+        let expected = two_pass(&rows.x, &w);
+        prop_assert_eq!(moments.mean.len(), d);
+        for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let y = |r: usize, c: usize| if rows.x[[r, c]].is_nan() { 0.0 } else { (rows.x[[r, c]] - expected.mean[c]) * w[r].sqrt() };
+            let dense: f64 = (0..d).map(|c| y(i, c) * y(j, c)).sum();
+            // The oracle's mean is one double: 1e8 leaves it half a unit in the last place off.
+            let offset = expected.mean.iter().fold(1.0f64, |m, v| m.max(v.abs()));
+            prop_assert!((g[[i, j]] - dense).abs() <= 64.0 * f64::EPSILON * offset * d as f64 * w.fold(1.0, |m, v| v.max(m)));
+        }
+    }
+
+    #[test]
     fn without_holes_both_accumulators_agree((rows, cuts) in rows_and_cuts(false), weighted: bool) {
         let d = rows.x.ncols();
         agrees(&rows.fold(|| ImputedCovariance::new(d), &cuts, weighted, true), &rows, weighted);
+    }
+}
+
+fn close_product(found: &Array2<f64>, expected: &Array2<f64>, weight: f64) {
+    for (f, e) in found.iter().zip(expected) {
+        assert!((f - e).abs() <= 64.0 * f64::EPSILON * weight, "{f} against {e}");
     }
 }
 
@@ -140,6 +215,7 @@ fn identity_law<A: Accumulate<Output = CoMoment> + Clone>(fresh: impl Fn() -> A)
 fn a_fresh_accumulator_is_the_identity() {
     identity_law(|| Covariance::new(4));
     identity_law(|| ImputedCovariance::new(4));
+    identity_law(|| TiledCovariance::new(4, 2));
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod cli;
 mod corrupt;
 mod errors;
 mod faults;
+mod forms;
 mod golden;
 mod laws;
 mod memory;

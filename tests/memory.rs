@@ -47,6 +47,7 @@ fn the_plan_keeps_its_word() {
     dir.ok(&["generate", "embedding", "--rows", "20000", "--columns", "700", "--files", "2", "-o", "vectors"]);
     dir.ok(&["generate", "nulls", "--rows", "20000", "--columns", "300", "--files", "2", "-o", "nulls"]);
     dir.ok(&["generate", "wide", "--rows", "503", "-o", "wide"]);
+    dir.ok(&["generate", "embedding", "--rows", "1500", "--columns", "4000", "--row-group", "100", "-o", "spooled"]);
     dir.ok(&["generate", "smallgroups", "--rows", "400000", "--files", "1", "-o", "groups"]);
     for (data, options) in [
         ("tall", vec![]),
@@ -55,6 +56,14 @@ fn the_plan_keeps_its_word() {
         ("wide", vec!["--memory", "230MB"]),
         ("vectors", vec!["--precision", "mixed", "--exclude", "id"]),
         ("nulls", vec!["--nulls", "mean"]),
+        ("wide", vec!["--form", "primal"]),
+        ("wide", vec!["--form", "primal", "--nulls", "mean"]),
+        ("wide", vec!["--form", "dual", "--threads", "1"]),
+        ("wide", vec!["--form", "dual", "-k", "all"]),
+        ("wide", vec!["--form", "randomized", "--tolerance", "1e-2"]),
+        ("spooled", vec!["--form", "dual", "--exclude", "id"]),
+        ("vectors", vec!["--form", "randomized", "--tolerance", "1e-2", "--exclude", "id"]),
+        ("vectors", vec!["--form", "randomized", "--tolerance", "1e-2", "--exclude", "id", "--precision", "mixed"]),
     ] {
         let plan: Vec<&str> = ["plan", data].iter().chain(&options).copied().collect();
         let planned = dir.json(&plan)["peak_bytes"].as_u64().unwrap();
@@ -93,4 +102,66 @@ fn a_small_budget_means_fewer_threads_not_more_memory() {
     assert!(tight["threads"].as_u64().unwrap() < 4, "{wanted}: {tight}");
     let held = peak(&dir, &["fit", "d", "--threads", "4", "--memory", &memory, "-o", "m", "--quiet"]);
     assert!(held <= budget + SLACK, "budget {budget}, held {held}");
+}
+
+/// A control group with a hard limit: a child that holds more is killed. Not by setrlimit, which counts address
+/// space, of which OpenBLAS reserves 128 MB a thread that it never touches.
+struct Cage {
+    path: std::path::PathBuf,
+}
+
+impl Cage {
+    /// `None` where this user may not make one.
+    fn new(name: &str, bytes: u64) -> Option<Cage> {
+        let name = format!("eigenstream-test-{}-{name}", std::process::id());
+        for (root, limit) in [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")] {
+            let path = std::path::Path::new(root).join(&name);
+            if std::fs::create_dir(&path).is_ok() {
+                let cage = Cage { path };
+                if std::fs::write(cage.path.join(limit), bytes.to_string()).is_ok() {
+                    return Some(cage);
+                }
+            }
+        }
+        None
+    }
+
+    fn run(&self, dir: &Workdir, args: &[&str]) -> (Option<i32>, String) {
+        let script = format!("echo $$ > '{}/cgroup.procs' && exec \"$@\"", self.path.display());
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_eigenstream")]).args(args).current_dir(dir.path("."));
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+impl Drop for Cage {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.path);
+    }
+}
+
+#[test]
+fn every_form_lives_under_a_hard_limit() {
+    let dir = Workdir::new();
+    dir.ok(&["generate", "wide", "--rows", "700", "--columns", "3000", "--row-group", "100", "-o", "wide"]);
+    dir.ok(&["generate", "embedding", "--rows", "900", "--columns", "3000", "--row-group", "100", "-o", "vectors"]);
+    let cases = ["primal", "dual", "randomized"].map(|form| [("wide", form), ("vectors", form)]);
+    for (data, form) in cases.into_iter().flatten() {
+        let columns = if data == "wide" { "x*" } else { "embedding" };
+        let spec = [data, "--form", form, "-k", "3", "--tolerance", "1e-2", "--columns", columns];
+        let plan: Vec<&str> = ["plan"].iter().chain(&spec).copied().collect();
+        let budget = dir.json(&plan)["peak_bytes"].as_u64().unwrap();
+        let memory = budget.to_string();
+        let fit: Vec<&str> = ["fit", "-o", "m", "--quiet", "--memory", &memory].iter().chain(&spec).copied().collect();
+        let Some(cage) = Cage::new(&format!("{data}-{form}"), budget + SLACK) else {
+            eprintln!("skipped: no permission to make a control group");
+            return;
+        };
+        let (code, said) = cage.run(&dir, &fit);
+        assert_eq!(code, Some(0), "{data}, {form}, {budget} bytes: {said}");
+    }
+    let cage = Cage::new("small", 60 << 20).unwrap();
+    let (code, _) = cage.run(&dir, &["fit", "wide", "--form", "primal", "-o", "m", "--quiet"]);
+    assert_ne!(code, Some(0), "the limit bites where the plan did not know of it");
 }

@@ -127,8 +127,8 @@ impl Accumulate for Covariance {
 
     fn finish(mut self) -> CoMoment {
         blas::mirror(&mut self.s);
-        let (mean, squares) = (self.mean.rounded(), self.s.diag().to_owned());
-        let moments = Moments { rows: self.rows, weight: self.weight, mean, squares, mixed_error: self.mixed_error };
+        let ((mean, rest), squares) = (self.mean.split(), self.s.diag().to_owned());
+        let moments = Moments { rows: self.rows, weight: self.weight, mean, rest, squares, mixed_error: self.mixed_error };
         CoMoment { moments, s: self.s }
     }
 

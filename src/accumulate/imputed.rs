@@ -149,10 +149,10 @@ impl Accumulate for ImputedCovariance {
     }
 
     fn finish(self) -> CoMoment {
-        let mut mean = self.mean.rounded();
+        let (mut mean, rest) = self.mean.split();
         Zip::from(&mut mean).and(&self.c.diag()).for_each(|m, &c| *m = if c > 0.0 { *m } else { f64::NAN });
         let squares = self.s.diag().to_owned();
-        let moments = Moments { rows: self.rows, weight: self.weight, mean, squares, mixed_error: None };
+        let moments = Moments { rows: self.rows, weight: self.weight, mean, rest, squares, mixed_error: None };
         CoMoment { moments, s: self.s }
     }
 

@@ -30,7 +30,7 @@ pub use sketch::{Look, Product, Sketch};
 pub use spread::Spread;
 pub use tiled::{DEPTH, SHARED_FROM, TiledCovariance};
 
-use crate::source::Block;
+use crate::source::{Block, dense};
 use ndarray::{Array1, Array2, Zip};
 
 /// Sums that can be built in pieces.
@@ -100,6 +100,8 @@ pub struct Moments {
     pub weight: f64,
     /// μ; NaN for a feature that was missing in every row.
     pub mean: Array1<f64>,
+    /// What rounding took from the mean: of a mean of 1e8, some 1e-9.
+    pub rest: Array1<f64>,
     /// Σ w (x−μ)² of each feature: the diagonal of S.
     pub squares: Array1<f64>,
     /// Largest relative error of an f32 block product that was checked against f64; `None` when all
@@ -108,6 +110,13 @@ pub struct Moments {
 }
 
 impl Moments {
+    /// The mean to centre by, with what rounding took from it if that is felt.
+    pub(crate) fn center(&self) -> Center {
+        let felt = |j: usize| self.rest[j].abs() > NOT_FELT * (self.squares[j] / self.weight).sqrt();
+        let rest = if (0..self.rest.len()).any(felt) { self.rest.clone() } else { Array1::zeros(0) };
+        Center::new(self.mean.clone(), rest)
+    }
+
     /// Sample standard deviations; 0 where the spread is only the rounding of the mean.
     pub fn deviations(&self) -> Array1<f64> {
         let freedom = self.weight - 1.0;
@@ -117,6 +126,9 @@ impl Moments {
         })
     }
 }
+
+/// An error of the mean, over the deviation, that no digit feels.
+const NOT_FELT: f64 = 1e-13;
 
 /// A mean in two parts: near it, and the rest.
 ///
@@ -159,9 +171,19 @@ impl Center {
         (self.near, self.rest) = (join(&self.near, &more.near), join(&self.rest, &more.rest));
     }
 
-    /// As one number per feature.
-    pub(crate) fn rounded(&self) -> Array1<f64> {
-        &self.near + &self.rest
+    /// As one number per feature, and what that leaves out.
+    pub(crate) fn split(&self) -> (Array1<f64>, Array1<f64>) {
+        let mean = &self.near + &self.rest;
+        let rest = &self.near - &mean + &self.rest;
+        (mean, rest)
+    }
+
+    /// y − μ, in place.
+    pub(crate) fn subtract(&self, y: &mut Array2<f64>) {
+        dense::shift(y, Some(&self.near), None);
+        if !self.rest.is_empty() {
+            dense::shift(y, Some(&self.rest), None);
+        }
     }
 }
 

@@ -13,10 +13,11 @@
 //! Z += c (Pδ) δᵀ       c = W_a W_b / (W_a + W_b), δ = μ_b − μ
 //! ```
 
-use super::{Accumulate, Moments, Shape, Spread};
+use super::{Accumulate, Center, Moments, Shape, Spread};
+use crate::source::block::Precision;
 use crate::source::{Block, Values, dense};
 use ndarray::linalg::general_mat_mul;
-use ndarray::{Array1, Array2, s};
+use ndarray::{Array2, s};
 use std::sync::Arc;
 
 /// Rows of a block whose f32 product is checked against f64.
@@ -99,16 +100,17 @@ pub struct Product {
     p: Arc<Array2<f64>>,
     /// P in f32, for f32 blocks.
     single: Arc<Array2<f32>>,
-    mean: Arc<Array1<f64>>,
+    center: Arc<Center>,
     z: Array2<f64>,
     mixed_error: Option<f64>,
 }
 
 impl Product {
     /// Of no rows yet; P is b × d.
-    pub fn new(p: Arc<Array2<f64>>, single: Arc<Array2<f32>>, mean: Arc<Array1<f64>>) -> Product {
+    pub fn new(p: Array2<f64>, precision: Precision, moments: &Moments) -> Product {
         let z = Array2::zeros(p.raw_dim());
-        Product { p, single, mean, z, mixed_error: None }
+        let single = if precision == Precision::Mixed { p.mapv(|v| v as f32) } else { Array2::zeros((0, 0)) };
+        Product { p: Arc::new(p), single: Arc::new(single), center: Arc::new(moments.center()), z, mixed_error: None }
     }
 
     /// Both products in f32, added in f64. The first is checked on some rows.
@@ -150,7 +152,7 @@ impl Accumulate for Product {
         let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
         let mixed = matches!(block.values, Values::F32(_));
         let mut y = block.into_f64();
-        dense::shift(&mut y, Some(&self.mean), None);
+        self.center.subtract(&mut y);
         missing.iter().for_each(|cell| y[[cell.row as usize, cell.feature as usize]] = 0.0);
         if let Some(weights) = &weights {
             dense::scale_rows(&mut y, &weights.mapv(f64::sqrt));

@@ -96,10 +96,10 @@ impl Accumulate for Spread {
     }
 
     fn finish(self) -> Moments {
-        let mut mean = self.mean.rounded();
+        let (mut mean, rest) = self.mean.split();
         let nowhere = self.weight > 0.0;
         Zip::from(&mut mean).and(&self.present).for_each(|m, &p| *m = if p > 0.0 || !nowhere { *m } else { f64::NAN });
-        Moments { rows: self.rows, weight: self.weight, mean, squares: self.squares, mixed_error: None }
+        Moments { rows: self.rows, weight: self.weight, mean, rest, squares: self.squares, mixed_error: None }
     }
 
     fn bytes(shape: Shape) -> u64 {

@@ -59,9 +59,9 @@ impl TiledCovariance {
     }
 
     /// Around a known mean, which missing cells take.
-    pub fn around(mean: Array1<f64>, threads: usize) -> TiledCovariance {
-        let d = mean.len();
-        TiledCovariance { mean: Center::new(mean, Array1::zeros(d)), known: true, ..TiledCovariance::new(d, threads) }
+    pub fn around(moments: &Moments, threads: usize) -> TiledCovariance {
+        let mean = Center::new(moments.mean.clone(), moments.rest.clone());
+        TiledCovariance { mean, known: true, ..TiledCovariance::new(moments.mean.len(), threads) }
     }
 
     /// Adds the product of the panel.
@@ -75,7 +75,9 @@ impl TiledCovariance {
         let weights = (!weights.is_empty()).then(|| Array1::from_vec(weights));
         let chan = match self.known {
             true => {
-                self.shift_all(&mut y, &self.mean.rounded());
+                let (mean, rest) = self.mean.split();
+                self.shift_all(&mut y, &mean);
+                self.shift_all(&mut y, &rest);
                 missing.iter().for_each(|cell| y[[cell.row as usize, cell.feature as usize]] = 0.0);
                 Array2::zeros((0, self.s.ncols()))
             }
@@ -172,8 +174,8 @@ impl Accumulate for TiledCovariance {
     fn finish(mut self) -> CoMoment {
         self.flush();
         blas::mirror(&mut self.s);
-        let (mean, squares) = (self.mean.rounded(), self.s.diag().to_owned());
-        let moments = Moments { rows: self.rows, weight: self.weight, mean, squares, mixed_error: self.mixed_error };
+        let ((mean, rest), squares) = (self.mean.split(), self.s.diag().to_owned());
+        let moments = Moments { rows: self.rows, weight: self.weight, mean, rest, squares, mixed_error: self.mixed_error };
         CoMoment { moments, s: self.s }
     }
 

@@ -86,7 +86,7 @@ impl Passes<'_> {
         let (spread, tally) = pass::fold(&source, threads, &self.progress(), || Spread::new(d))?;
         let moments = spread.finish();
         self.check(&moments, &tally)?;
-        let (sums, _) = pass::gather(&source, crew, &self.progress(), TiledCovariance::around(moments.mean, threads))?;
+        let (sums, _) = pass::gather(&source, crew, &self.progress(), TiledCovariance::around(&moments, threads))?;
         Ok((sums.finish(), tally))
     }
 
@@ -295,12 +295,10 @@ impl Krylov<'_> {
 
     fn apply(&mut self, q: &Array2<f64>) -> Result<Array2<f64>> {
         let Some(operator) = &mut self.operator else { return self.look(q) };
-        let p = Arc::new(operator.operand(q));
-        let mean = Arc::new(operator.moments().mean.clone());
-        let mixed = self.passes.plan.want.precision == Precision::Mixed;
-        let single = Arc::new(if mixed { p.mapv(|v| v as f32) } else { Array2::zeros((0, 0)) });
-        let fresh = || Product::new(p.clone(), single.clone(), mean.clone());
-        let (product, _) = pass::fold(&self.source, self.passes.plan.threads(), &self.passes.progress(), fresh)?;
+        let p = operator.operand(q);
+        let empty = Product::new(p.clone(), self.passes.plan.want.precision, operator.moments());
+        let (threads, progress) = (self.passes.plan.threads(), self.passes.progress());
+        let (product, _) = pass::fold(&self.source, threads, &progress, || empty.clone())?;
         self.count += 1;
         let (z, error) = product.finish();
         operator.note_mixed_error(error);

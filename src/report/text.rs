@@ -55,6 +55,14 @@ pub fn model(model: &Model) -> String {
         let _ = write!(page, ", f32 products {error:.1e}");
     }
     page.push('\n');
+    if let Some(iteration) = &c.iteration {
+        let passes = if iteration.passes == 1 { "1 pass".into() } else { format!("{} passes", iteration.passes) };
+        let _ = writeln!(page, "             {passes} to a tolerance of {:e}", iteration.tolerance);
+        if !iteration.unconverged.is_empty() {
+            let which: Vec<String> = iteration.unconverged.iter().map(usize::to_string).collect();
+            let _ = writeln!(page, "             components {} miss the tolerance", which.join(", "));
+        }
+    }
     page
 }
 

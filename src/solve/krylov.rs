@@ -239,6 +239,7 @@ struct Ritz {
     y: Array2<f64>,
     /// Over λ₁.
     residuals: Vec<f64>,
+    order: usize,
 }
 
 impl Ritz {
@@ -251,7 +252,7 @@ impl Ritz {
         // Over λ₁ before it is squared: λ₁ may be near the end of the range.
         let rest = y.slice(s![.., y.ncols() - b..]).dot(&(&next.r.t() / largest));
         let residuals = rest.rows().into_iter().map(|row| row.dot(&row).sqrt()).collect();
-        Ok(Ritz { values, y, residuals })
+        Ok(Ritz { values, y, residuals, order: basis.last().ncols() })
     }
 
     /// The first k rows of YQ.
@@ -275,7 +276,7 @@ impl Ritz {
             let gap = value - next;
             let bound = if gap > 0.0 { r.min(r * (r / gap)) } else { r };
             // What is 0 but for rounding has no relative error.
-            if *value > f64::EPSILON * largest { bound / value } else { 0.0 }
+            if *value > f64::EPSILON * self.order as f64 * largest { bound / value } else { 0.0 }
         };
         self.values.iter().zip(&self.residuals).take(k).map(error).collect()
     }
@@ -295,4 +296,121 @@ impl Ritz {
 
 fn failed(info: std::os::raw::c_int) -> Error {
     Error::Internal(format!("LAPACK failed with info {info} in block Krylov"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A diagonal matrix turned by a reflection, so that its eigenpairs are known and its vectors are dense.
+    struct Known {
+        values: Vec<f64>,
+        mirror: Array1<f64>,
+    }
+
+    impl Known {
+        fn new(values: Vec<f64>) -> Known {
+            let mirror = Array1::from_shape_fn(values.len(), |i| 1.0 + (i % 7) as f64);
+            let norm = mirror.dot(&mirror).sqrt();
+            Known { values, mirror: mirror / norm }
+        }
+
+        fn reflect(&self, q: &Array2<f64>) -> Array2<f64> {
+            let along = q.dot(&self.mirror) * 2.0;
+            let mut out = q.clone();
+            out.rows_mut().into_iter().zip(&along).for_each(|(mut row, a)| row.scaled_add(-a, &self.mirror));
+            out
+        }
+
+        fn apply(&self, q: &Array2<f64>) -> Array2<f64> {
+            let mut turned = self.reflect(q);
+            turned *= &Array1::from_vec(self.values.clone());
+            self.reflect(&turned)
+        }
+
+        fn find(&self, k: usize, block: usize, basis: usize, products: usize) -> Found {
+            let order = self.values.len();
+            let search = Search {
+                order,
+                basis,
+                products,
+                tolerance: Tolerance { residual: 1e-10, value: 1e-10 },
+                wanted: &|_| Some(k),
+                dear: true,
+                threads: 1,
+                watch: &|_, _| {},
+            };
+            search_known(self, &search, block)
+        }
+    }
+
+    fn search_known(known: &Known, options: &Search<'_>, block: usize) -> Found {
+        search(options, start(block, options.order, 3), |q| Ok(known.apply(q))).unwrap()
+    }
+
+    fn decaying(order: usize) -> Vec<f64> {
+        (0..order).map(|i| 0.8f64.powi(i as i32).max(1e-3)).collect()
+    }
+
+    #[test]
+    fn the_leading_pairs_are_found_and_the_residual_is_the_true_one() {
+        let known = Known::new(decaying(300));
+        for (basis, products) in [(300, 40), (36, 200)] {
+            let found = known.find(6, 12, basis, products);
+            assert!(found.unconverged(Tolerance { residual: 1e-10, value: 1e-10 }).is_empty(), "{:?}", found.residuals);
+            let image = known.apply(&found.vectors);
+            for i in 0..6 {
+                assert!((found.values[i] - known.values[i]).abs() < 1e-10 * known.values[i], "value {i} with basis {basis}");
+                let mut rest = image.row(i).to_owned();
+                rest.scaled_add(-found.values[i], &found.vectors.row(i));
+                let truth = rest.dot(&rest).sqrt() / found.values[0];
+                assert!((truth - found.residuals[i]).abs() < 1e-13, "says {}, is {truth}", found.residuals[i]);
+            }
+        }
+    }
+
+    #[test]
+    fn more_products_than_the_basis_holds_restart_it() {
+        let values = (0..400).map(|i| 2.0 - i as f64 / 400.0).collect();
+        let known = Known::new(values);
+        let small = known.find(3, 8, 32, 400);
+        let large = known.find(3, 8, 400, 400);
+        assert!(large.products * 8 > 32 && small.products > large.products, "{} and {}", small.products, large.products);
+        for i in 0..3 {
+            assert!((small.values[i] - known.values[i]).abs() < 1e-9, "value {i}: {}", small.values[i]);
+        }
+    }
+
+    #[test]
+    fn equal_values_are_all_found() {
+        let known = Known::new((0..200).map(|i| if i < 5 { 3.0 } else { 1.0 / (1.0 + i as f64) }).collect());
+        let found = known.find(7, 15, 120, 50);
+        let expected = [3.0, 3.0, 3.0, 3.0, 3.0, 1.0 / 6.0, 1.0 / 7.0];
+        found.values.iter().zip(expected).for_each(|(f, e)| assert!((f - e).abs() < 1e-9, "{f} against {e}"));
+    }
+
+    #[test]
+    fn a_low_rank_ends_the_search_at_once() {
+        let known = Known::new((0..200).map(|i| if i < 4 { 4.0 - i as f64 } else { 0.0 }).collect());
+        let found = known.find(10, 20, 120, 50);
+        assert!(found.products <= 2 && found.residuals.iter().all(|r| *r < 1e-12), "{found:?}");
+        assert!(found.values[4..10].iter().all(|v| v.abs() < 1e-12));
+    }
+
+    #[test]
+    fn too_few_products_are_said_to_be_too_few() {
+        let known = Known::new((0..400).map(|i| 2.0 - i as f64 / 400.0).collect());
+        let found = known.find(3, 8, 400, 3);
+        assert_eq!(found.products, 3);
+        assert_eq!(found.unconverged(Tolerance { residual: 1e-10, value: 1e-10 }), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_small_space_is_taken_whole() {
+        assert_eq!((block(5, 60), block(5, 1000)), (60, 25));
+        let known = Known::new(decaying(30));
+        let found = known.find(5, 30, 30, 1);
+        assert!(found.complete && found.residuals.iter().all(|r| *r == 0.0));
+        assert!((found.values[29] - known.values[29]).abs() < 1e-14);
+    }
 }
