@@ -72,7 +72,10 @@ impl ParquetSource {
 
     /// The same files for some of the columns; parsed footers are shared.
     pub fn of(&self, features: Features) -> ParquetSource {
-        let want = Want { features, ..self.want.clone() };
+        // Not `..self.want.clone()`: there may be 200,000 features, and as many groups as they fill.
+        let Want { weight, keep, nulls, precision, advice, .. } = &self.want;
+        let (weight, keep) = (weight.clone(), keep.clone());
+        let want = Want { features, weight, keep, nulls: *nulls, precision: *precision, advice };
         ParquetSource { files: self.files.clone(), want, units: self.units.clone(), footers: self.footers.clone() }
     }
 
