@@ -5,13 +5,17 @@
 //! Parquet row groups ─► Source ─► Block ─► Projector ─► Sink ─► Parquet            pass 2 (transform, reconstruct)
 //! ```
 //!
+//! A fit takes one of three forms, which [`cli::candidates`] weighs by what they hold: the d × d co-moment in
+//! one pass (primal), the n × n Gram matrix over groups of features (dual), or block Krylov with a pass per
+//! product (randomized).
+//!
 //! Rooms, in the order they import each other:
 //!
 //! | room | enters | leaves |
 //! |---|---|---|
 //! | [`source`] | paths | [`source::Block`]s of dense rows, unit by unit |
-//! | [`accumulate`] | blocks | n, mean, centred co-moment |
-//! | [`solve`] | the co-moment | components, eigenvalues, certificate |
+//! | [`accumulate`] | blocks | n, mean, and the centred co-moment, the Gram matrix, or products with a few vectors |
+//! | [`solve`] | those sums | components, eigenvalues, certificate |
 //! | [`model`] | those | one safetensors file |
 //! | [`project`] | model × block | scores, reconstructions, diagnostics |
 //! | [`sink`] | record batches | Parquet files, whole or not at all |
