@@ -45,8 +45,12 @@ fn a_model_serves_the_files_of_another_writer() {
 #[test]
 fn old_models_stay_readable() {
     let dir = Workdir::new();
-    let model = dir.json(&["inspect", &fixture("models/v1/pca.safetensors")]);
-    assert_eq!((model["method"].as_str(), model["n_features"].as_u64()), (Some("pca"), Some(7)));
-    dir.ok(&["transform", &fixture("models/v1/pca.safetensors"), &fixture("golden/plain.parquet"), "-o", "s.parquet"]);
-    assert_eq!(dir.read("s.parquet").num_rows(), 200);
+    for (file, form) in [("v1/pca", "primal"), ("v2/dual", "dual"), ("v2/randomized", "randomized")] {
+        let path = fixture(&format!("models/{file}.safetensors"));
+        let model = dir.json(&["inspect", &path]);
+        assert_eq!((model["method"].as_str(), model["form"].as_str()), (Some("pca"), Some(form)));
+        assert_eq!(model["n_features"].as_u64(), Some(7));
+        dir.ok(&["transform", &path, &fixture("golden/plain.parquet"), "-o", "s.parquet"]);
+        assert_eq!(dir.read("s.parquet").num_rows(), 200);
+    }
 }
