@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A pass gives p S for p = q D⁻¹; the rest is done here, in memory, and cancels nothing. Holds what
-//! [`krylov`] holds.
+//! [`krylov`](super::krylov) holds.
 
 use super::krylov::{Found, Tolerance};
 use super::rules::{Components, Rules, cumulated};
