@@ -74,6 +74,17 @@ pub enum Error {
         hint: String,
     },
 
+    /// A label with more classes than may be held.
+    #[error("label '{label}' has more than {classes} classes, which is all there is room for; {hint}")]
+    TooManyClasses {
+        /// The label columns.
+        label: String,
+        /// How many there may be.
+        classes: usize,
+        /// What would help.
+        hint: String,
+    },
+
     /// An iteration that did not reach its tolerance.
     #[error(
         "after {passes} passes components {components} miss the tolerance {tolerance:e} (largest residual {residual:.1e}); \

@@ -59,6 +59,7 @@ pub fn fold<A: Accumulate>(
                 let rows = seen.rows;
                 tally.add(seen);
                 part.update(block);
+                part.check()?;
                 watch.advance(rows, (rows as f64 * per_row) as u64);
             }
             out.give((part, tally));
@@ -67,7 +68,7 @@ pub fn fold<A: Accumulate>(
         |_, (part, more)| {
             total.merge(part);
             tally.add(more);
-            Ok(())
+            total.check()
         },
     )?;
     Ok((total, tally))
@@ -89,7 +90,7 @@ pub fn gather<A: Accumulate>(source: &dyn Source, crew: Crew, watch: &dyn Watch,
         |_, mut block| {
             tally.add(std::mem::take(&mut block.tally));
             total.update(block);
-            Ok(())
+            total.check()
         },
     )?;
     Ok((total, tally))

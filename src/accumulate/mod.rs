@@ -16,20 +16,25 @@
 //! The centred co-moment serves every linear model: Σ w x xᵀ = S + W μμᵀ adds without cancelling,
 //! and the correlation is S over the outer product of the standard deviations.
 
+mod classes;
 mod covariance;
+mod cross;
 mod gram;
 mod imputed;
 mod sketch;
 mod spread;
 mod tiled;
 
+pub use classes::{ClassLimit, ClassMoments, ClassSums};
 pub use covariance::Covariance;
+pub use cross::{Cross, CrossMoments, LabelMap};
 pub use gram::{Gram, GramSums};
 pub use imputed::ImputedCovariance;
 pub use sketch::{Look, Product, Sketch};
 pub use spread::Spread;
 pub use tiled::{DEPTH, SHARED_FROM, TiledCovariance};
 
+use crate::error::Result;
 use crate::source::{Block, dense};
 use ndarray::{Array1, Array2, Zip};
 
@@ -48,11 +53,44 @@ pub trait Accumulate: Send + Sized {
     /// Adds what another one has seen after this one.
     fn merge(&mut self, later: Self);
 
+    /// Refuses to go on when what has been seen is more than may be held.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// The result; consumes, so that nothing is added to a finished sum.
     fn finish(self) -> Self::Output;
 
     /// Bytes held while blocks of this shape are added, scratch included.
     fn bytes(shape: Shape) -> u64;
+}
+
+/// Two sums over the same rows.
+impl<A: Accumulate, B: Accumulate> Accumulate for (A, B) {
+    type Output = (A::Output, B::Output);
+
+    fn update(&mut self, block: Block) {
+        self.0.update(block.clone());
+        self.1.update(block);
+    }
+
+    fn merge(&mut self, later: (A, B)) {
+        self.0.merge(later.0);
+        self.1.merge(later.1);
+    }
+
+    fn check(&self) -> Result<()> {
+        self.0.check().and(self.1.check())
+    }
+
+    fn finish(self) -> Self::Output {
+        (self.0.finish(), self.1.finish())
+    }
+
+    fn bytes(shape: Shape) -> u64 {
+        let copy = 8u64.saturating_mul(shape.rows).saturating_mul(shape.features);
+        A::bytes(shape).saturating_add(B::bytes(shape)).saturating_add(copy)
+    }
 }
 
 /// What the bytes of an accumulator depend on.
@@ -62,7 +100,7 @@ pub struct Shape {
     pub rows: u64,
     /// Features of a block.
     pub features: u64,
-    /// Vectors that S is multiplied with.
+    /// Vectors that S is multiplied with, classes, or label features.
     pub vectors: u64,
 }
 

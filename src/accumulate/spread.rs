@@ -51,6 +51,11 @@ impl Spread {
         Spread { rows: rows as u64, weight, present, mean, squares }
     }
 
+    /// Weight of each feature's present cells.
+    pub(super) fn present(&self) -> &Array1<f64> {
+        &self.present
+    }
+
     /// Appends features that were seen on the same rows.
     pub(super) fn append(&mut self, more: Spread) {
         let join = |a: &Array1<f64>, b: &Array1<f64>| a.iter().chain(b).copied().collect::<Array1<f64>>();

@@ -32,6 +32,10 @@ const T2_COLUMN: &str = "hotelling_t2";
 pub fn transform(args: &TransformArgs, talk: Talk) -> Result<()> {
     let model = Model::load(&args.model)?;
     let k = components(&model, &args.output, talk);
+    if args.diagnostics && model.explained_variance().is_none() {
+        let problem = "--diagnostics needs the variance along each component, which this supervised model does not have";
+        return Err(Error::Misuse(format!("{problem}; fit it with --with-variance")));
+    }
     let compute = Compute::Scores { layout: args.layout, diagnostics: args.diagnostics };
     let dataset = Dataset::open(&inputs::expand(&args.data)?)?;
     Job::plan(&model, k, dataset, &args.data, &args.output, fitted(&model), compute)?.run("transform", talk)

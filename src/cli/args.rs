@@ -3,7 +3,9 @@
 use crate::budget::Bytes;
 use crate::model::Method;
 use crate::sink::Compression;
+use crate::solve::Form;
 use crate::solve::rules::Components;
+use crate::solve::supervised::LabelKernel;
 use crate::source::Nulls;
 use crate::source::block::Precision;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -83,6 +85,30 @@ pub struct FitSpec {
     #[arg(long, value_delimiter = ',', value_name = "GLOBS")]
     pub exclude: Vec<String>,
 
+    /// Label columns of spca, comma-separated. Never features by default.
+    #[arg(long, value_delimiter = ',', value_name = "COLS")]
+    pub label: Vec<String>,
+
+    /// Kernel over the labels. Default: delta for strings, bools and --classes, linear for numbers.
+    #[arg(long, value_enum)]
+    pub label_kernel: Option<LabelKernel>,
+
+    /// Gamma of the rbf kernel over labels, exp(-gamma ‖y - y'‖²). Default: 1 over the number of label columns.
+    #[arg(long, value_name = "G", value_parser = positive)]
+    pub label_gamma: Option<f64>,
+
+    /// Random Fourier features that stand for the rbf kernel where there are more than 1000 distinct labels.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub label_features: u32,
+
+    /// Numeric labels are classes: equal or not.
+    #[arg(long)]
+    pub classes: bool,
+
+    /// Of spca: gather the covariance too, to tell each component's share of the variance.
+    #[arg(long)]
+    pub with_variance: bool,
+
     /// Do not subtract the mean (latent semantic analysis).
     #[arg(long)]
     pub no_center: bool,
@@ -128,6 +154,13 @@ pub struct FitSpec {
     pub resources: Resources,
 }
 
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(g) if g > 0.0 && g.is_finite() => Ok(g),
+        _ => Err("it must be a number greater than 0".into()),
+    }
+}
+
 fn tolerance(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(t) if (1e-12..1.0).contains(&t) => Ok(t),
@@ -171,6 +204,18 @@ pub enum FormChoice {
     Dual,
     /// Block Krylov: the leading components to a tolerance, where neither matrix fits.
     Randomized,
+}
+
+impl FormChoice {
+    /// The form that was asked for, if one was.
+    pub fn form(self) -> Option<Form> {
+        match self {
+            FormChoice::Auto => None,
+            FormChoice::Primal => Some(Form::Primal),
+            FormChoice::Dual => Some(Form::Dual),
+            FormChoice::Randomized => Some(Form::Randomized),
+        }
+    }
 }
 
 /// `plan`.

@@ -21,17 +21,22 @@
 
 use super::args::FitSpec;
 use crate::accumulate::{
-    Accumulate, Covariance, Gram, ImputedCovariance, Product, SHARED_FROM, Shape, Sketch, Spread, TiledCovariance,
+    Accumulate, ClassSums, Covariance, Cross, Gram, ImputedCovariance, Product, SHARED_FROM, Shape, Sketch, Spread,
+    TiledCovariance,
 };
 use crate::budget::{Budget, Ledger, Phase};
 use crate::pass::window;
 use crate::report::text::count;
 use crate::solve::rules::Components;
+use crate::solve::supervised::smaller_side;
 use crate::solve::{Form, krylov, randomized};
 use crate::source::block::Precision;
 use crate::source::parquet::DecodeBytes;
 use crate::source::spool::Number;
 use crate::source::{Nulls, Want, block_rows, columnwise};
+
+/// No label has more classes than this: it would be an id.
+const MOST_CLASSES: u64 = 10_000_000;
 
 /// What the bytes and passes of a form depend on.
 #[derive(Debug, Clone)]
@@ -54,6 +59,19 @@ pub struct Question<'a> {
     pub threads: usize,
     /// The most passes of an iteration.
     pub max_passes: usize,
+    /// Of supervised PCA.
+    pub labels: Option<LabelShape>,
+}
+
+/// What the bytes of supervised PCA depend on.
+#[derive(Debug, Clone, Copy)]
+pub struct LabelShape {
+    /// Columns of M: classes or label features (r).
+    pub r: u64,
+    /// True when the labels are classes.
+    pub classes: bool,
+    /// True when S is gathered too.
+    pub with_variance: bool,
 }
 
 /// One way to fit.
@@ -80,6 +98,9 @@ pub struct Candidate {
 impl Question<'_> {
     /// All forms, exact ones first.
     pub fn candidates(&self, budget: &Budget) -> Vec<Candidate> {
+        if self.labels.is_some() {
+            return [Form::Primal, Form::Dual].into_iter().map(|form| self.candidate(form, budget)).collect();
+        }
         [Form::Primal, Form::Dual, Form::Randomized].into_iter().map(|form| self.candidate(form, budget)).collect()
     }
 
@@ -91,12 +112,13 @@ impl Question<'_> {
         let refusal = if form == Form::Randomized { randomized::refusal(self.asked) } else { None };
         let fits = threads.is_some() && refusal.is_none();
         let threads = threads.unwrap_or(1);
-        let (passes, disk) = (self.passes(form), if form == Form::Dual { self.disk() } else { 0 });
+        let (passes, disk) = (self.passes(form), if form == Form::Dual && self.labels.is_none() { self.disk() } else { 0 });
         Candidate { form, passes, ledger, disk, threads, threads_wanted, refusal, fits }
     }
 
     fn pieces(&self, form: Form) -> usize {
         match form {
+            _ if self.labels.is_some() => self.units,
             Form::Dual => (self.d as usize).div_ceil(self.group() as usize).max(self.units),
             _ => self.units,
         }
@@ -105,6 +127,9 @@ impl Question<'_> {
     /// Passes over the data, or over a copy of it.
     fn passes(&self, form: Form) -> (usize, usize) {
         let twice = usize::from(self.two_passes());
+        if self.labels.is_some() {
+            return (1, 1);
+        }
         match form {
             Form::Primal => (1 + twice, 1 + twice),
             Form::Dual => {
@@ -154,6 +179,7 @@ impl Question<'_> {
     /// What this many features hold in this form.
     pub fn ledger(&self, form: Form, threads: usize) -> Ledger {
         let phases = match form {
+            _ if self.labels.is_some() => self.supervised(form, threads),
             Form::Primal => self.primal(threads),
             Form::Dual => self.dual(threads),
             Form::Randomized => self.randomized(threads),
@@ -235,6 +261,49 @@ impl Question<'_> {
         phases
     }
 
+    fn supervised(&self, form: Form, threads: usize) -> Vec<Phase> {
+        let (t, d) = (threads as u64, self.d);
+        let LabelShape { r, classes, with_variance } =
+            self.labels.unwrap_or(LabelShape { r: 0, classes: false, with_variance: false });
+        let rows = block_rows(d as usize) as u64;
+        let bytes = |rows: u64| {
+            let shape = Shape { features: d, rows, vectors: r };
+            let labels = if classes { ClassSums::bytes(shape) } else { Cross::bytes(shape) };
+            let sums = match (with_variance, self.want.nulls) {
+                (false, _) => 0,
+                (true, Nulls::Mean) => ImputedCovariance::bytes(shape).saturating_add(8 * rows * d),
+                (true, _) => Covariance::bytes(shape).saturating_add(8 * rows * d),
+            };
+            labels.saturating_add(sums)
+        };
+        let what = if classes { "classes" } else { "label features" };
+        let stream = self
+            .decoding(Phase::new("streaming"), threads, d)
+            .hold("batches and blocks", t.saturating_mul(16 * rows * d + (bytes(rows) - bytes(0))))
+            .hold(format!("sums of {r} {what} × {d} features"), bytes(0).saturating_mul(window(threads) as u64 + 1));
+        let side = if form == Form::Primal { d } else { r };
+        let decompose = Phase::new("decomposition")
+            .hold(format!("{side} × {side} matrix, vectors and work area"), crate::solve::bytes(side))
+            .hold("sums", bytes(0).saturating_add(8 * r * d));
+        vec![stream, decompose, self.writing(self.k().min(r))]
+    }
+
+    /// The most classes that fit on one thread.
+    pub fn most_classes(&self, form: Option<Form>, budget: &Budget) -> u64 {
+        let fits = |r: u64| {
+            let labels = self.labels.map(|l| LabelShape { r, ..l });
+            let question = Question { labels, ..self.clone() };
+            let forms = form.map_or(vec![Form::Primal, Form::Dual], |f| vec![f]);
+            forms.into_iter().any(|form| question.ledger(form, 1).peak_bytes() <= budget.bytes.0)
+        };
+        let (mut low, mut high) = (0, MOST_CLASSES);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if fits(middle) { low = middle } else { high = middle }
+        }
+        low
+    }
+
     fn randomized(&self, threads: usize) -> Vec<Phase> {
         let (t, d) = (threads as u64, self.d);
         let rows = block_rows(d as usize) as u64;
@@ -254,24 +323,23 @@ impl Question<'_> {
 }
 
 /// Which form to take and why: what was asked for, or the cheapest exact one that fits, or the randomized one.
-pub fn choose(candidates: &[Candidate], spec: &FitSpec, n: u64, d: u64) -> (usize, String) {
-    use super::args::FormChoice;
+pub fn choose(candidates: &[Candidate], spec: &FitSpec, n: u64, d: u64, label_features: Option<u64>) -> (usize, String) {
     use crate::budget::Bytes;
     let at = |form: Form| candidates.iter().position(|c| c.form == form).unwrap_or(0);
     let square = |size: u64| Bytes(8u64.saturating_mul(size.saturating_mul(size)));
     let describe = |form: Form| match form {
+        _ if label_features.is_some() => format!("the {form} side of M = XHΔ is decomposed"),
         Form::Primal => format!("one {d} × {d} matrix ({}) adds up row by row", square(d)),
         Form::Dual => format!("one {n} × {n} matrix ({}) adds up feature by feature", square(n)),
         Form::Randomized => format!("block Krylov finds the leading components to {:e}", spec.tolerance),
     };
-    let asked = match spec.form {
-        FormChoice::Auto => None,
-        FormChoice::Primal => Some(Form::Primal),
-        FormChoice::Dual => Some(Form::Dual),
-        FormChoice::Randomized => Some(Form::Randomized),
-    };
-    if let Some(form) = asked {
+    if let Some(form) = spec.form.form() {
         return (at(form), format!("{} (as asked)", describe(form)));
+    }
+    if let Some(r) = label_features {
+        let form = smaller_side(d as usize, r as usize);
+        let why = format!("M = XHΔ has {d} × {r} numbers, and its smaller side is decomposed");
+        return (at(form), why);
     }
     let exact = if n < d { Form::Dual } else { Form::Primal };
     if candidates[at(exact)].fits {

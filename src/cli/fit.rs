@@ -3,14 +3,18 @@
 use super::args::{FitArgs, FitSpec};
 use super::forms::{self, Fitted};
 use super::plan::{FitPlan, chosen_line, passed_over_lines, threads_line};
+use super::supervised::{Supervision, is_identity};
+use crate::accumulate::Moments;
 use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
+use crate::model::LabelReport;
 use crate::model::{LedgerEntry, Model, Provenance};
 use crate::report::text::{count, some, thousands};
 use crate::report::{self, Talk};
 use crate::sink::staged::check_file;
-use crate::solve::Form;
 use crate::solve::rules::Components;
+use crate::solve::supervised::LabelKernel;
+use crate::solve::{Form, Solution};
 use crate::source::{Nulls, Tally};
 use serde_json::json;
 use std::time::Instant;
@@ -27,10 +31,10 @@ pub fn run(args: &FitArgs, talk: Talk) -> Result<()> {
     model.save(&args.output)?;
     let seconds = started.elapsed().as_secs_f64();
     talk.say(format!(
-        "{}: {} explaining {:.2} % of the variance, {} in {seconds:.2} s",
+        "{}: {} {}, {} in {seconds:.2} s",
         args.output.display(),
         count(model.n_components() as u64, "component"),
-        100.0 * model.explained_variance_ratio().iter().sum::<f64>(),
+        achievement(&model),
         count(model.header.n_rows, "row"),
     ));
     if args.json {
@@ -48,6 +52,38 @@ pub fn run(args: &FitArgs, talk: Talk) -> Result<()> {
         })))?;
     }
     Ok(())
+}
+
+/// "explaining 95 % of the variance", "carrying 99 % of the dependence on the labels".
+fn achievement(model: &Model) -> String {
+    let percent = |shares: &[f64]| 100.0 * shares.iter().sum::<f64>();
+    match (&model.header.label, model.explained_variance_ratio()) {
+        (Some(label), _) if label.kernel != LabelKernel::Identity => {
+            let hsic = crate::report::text::number(model.header.hsic.unwrap_or(0.0));
+            format!("carrying {:.2} % of the dependence on the labels (HSIC {hsic})", percent(&label.hsic_share))
+        }
+        (_, ratio) => format!("explaining {:.2} % of the variance", percent(&ratio.unwrap_or_default())),
+    }
+}
+
+/// With K_y = I the seed's matrix is S: PCA, in the words of supervised PCA.
+fn identity(solution: &Solution, moments: &Moments, spec: &FitSpec) -> Supervision {
+    let k = solution.components.nrows();
+    let freedom = moments.weight - 1.0;
+    let kept: f64 = solution.eigenvalues.iter().take(k).sum();
+    let label = LabelReport {
+        columns: spec.label.clone(),
+        kernel: LabelKernel::Identity,
+        gamma: None,
+        features: None,
+        approximation: None,
+        n_classes: None,
+        classes: Vec::new(),
+        hsic_share: solution.eigenvalues.iter().take(k).map(|v| v / solution.trace).collect(),
+        unlabelled: 0,
+    };
+    let variances = Some(solution.eigenvalues.iter().take(k).map(|v| v / freedom).collect());
+    Supervision { label, hsic: kept / (freedom * freedom), total_variance: solution.trace / freedom, variances }
 }
 
 fn announce(plan: &FitPlan, talk: Talk) {
@@ -69,9 +105,21 @@ pub fn fit(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     }
     // What the footers took while they were looked at.
     crate::budget::release_freed_memory();
-    let Fitted { moments, solution, tally } = forms::run(plan, spec, talk)?;
+    let Fitted { moments, solution, tally, mut supervision } = forms::run(plan, spec, talk)?;
     tell(plan, &tally, talk);
+    if is_identity(spec) {
+        supervision = Some(identity(&solution, &moments, spec));
+    }
+    let (mut label, mut hsic, mut total_variance, mut variances) = (None, None, None, None);
+    if let Some(s) = supervision {
+        (label, hsic, total_variance, variances) = (Some(s.label), Some(s.hsic), Some(s.total_variance), s.variances);
+    }
     let from = Provenance {
+        method: spec.method,
+        label,
+        hsic,
+        total_variance,
+        variances,
         columns: plan.want.features.clone(),
         asked: spec.components,
         scaling: plan.scaling,
@@ -109,6 +157,9 @@ fn tell(plan: &FitPlan, tally: &Tally, talk: Talk) {
         };
         talk.say(format!("note: {done} {cells}: {}", named(&tally.missing)));
     }
+    if tally.unlabelled > 0 {
+        talk.say(format!("note: {} without a label dropped", count(tally.unlabelled, "row")));
+    }
     if !tally.rounded.is_empty() {
         talk.say(format!("note: numbers beyond 2^53 were rounded to the nearest double: {}", named(&tally.rounded)));
     }
@@ -119,7 +170,9 @@ fn tell_model(model: &Model, spec: &FitSpec, talk: Talk) {
     if !header.left_out.is_empty() {
         talk.say(format!("note: constant, so left out of the standardized features: {}", some(&header.left_out)));
     }
+    let unsupervised = header.label.as_ref().is_none_or(|l| l.kernel == LabelKernel::Identity);
     if let Components::Count(asked) = spec.components
+        && unsupervised
         && asked > model.n_components()
     {
         talk.say(format!(
@@ -130,7 +183,7 @@ fn tell_model(model: &Model, spec: &FitSpec, talk: Talk) {
             count(model.n_features() as u64, "feature")
         ));
     }
-    if spec.components == Components::All && model.n_components() < model.n_features() {
+    if spec.components == Components::All && unsupervised && model.n_components() < model.n_features() {
         talk.say(format!(
             "note: rank {} of {}: the other directions vary by no more than rounding",
             model.n_components(),

@@ -8,6 +8,7 @@
 
 use super::args::{FitSpec, cores};
 use super::plan::FitPlan;
+use super::supervised::Supervision;
 use crate::accumulate::{
     Accumulate, CoMoment, Covariance, Gram, GramSums, ImputedCovariance, Moments, Product, SHARED_FROM, Sketch, Spread,
     TiledCovariance,
@@ -35,11 +36,16 @@ pub struct Fitted {
     pub solution: Solution,
     /// What must be told.
     pub tally: Tally,
+    /// What labels add.
+    pub supervision: Option<Supervision>,
 }
 
 /// Runs the form that the plan has taken.
 pub fn run(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Fitted> {
     let pass = Passes { plan, spec, talk };
+    if let Some(labels) = &plan.labels {
+        return pass.supervised(labels);
+    }
     match plan.taken().form {
         Form::Primal => pass.primal(plan.threads()),
         Form::Dual => pass.dual(),
@@ -47,18 +53,19 @@ pub fn run(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Fitted> {
     }
 }
 
-struct Passes<'a> {
-    plan: &'a FitPlan,
-    spec: &'a FitSpec,
-    talk: Talk,
+/// A fit under way.
+pub(super) struct Passes<'a> {
+    pub(super) plan: &'a FitPlan,
+    pub(super) spec: &'a FitSpec,
+    pub(super) talk: Talk,
 }
 
 impl Passes<'_> {
-    fn progress(&self) -> Progress {
+    pub(super) fn progress(&self) -> Progress {
         self.talk.progress("fit", "rows", self.plan.dataset.rows(), self.plan.dataset.bytes())
     }
 
-    fn source(&self) -> ParquetSource {
+    pub(super) fn source(&self) -> ParquetSource {
         ParquetSource::new(&self.plan.dataset, self.plan.want.clone())
     }
 
@@ -72,7 +79,7 @@ impl Passes<'_> {
         crate::budget::release_freed_memory();
         self.check(&sums.moments, &tally)?;
         let (moments, solution) = solve(sums, self.plan.scaling, self.spec.components, cores())?;
-        Ok(Fitted { moments, solution, tally })
+        Ok(Fitted { moments, solution, tally, supervision: None })
     }
 
     /// One S for all threads; around the means, found by a pass before, where missing cells take them.
@@ -113,7 +120,7 @@ impl Passes<'_> {
         crate::budget::release_freed_memory();
         let loadings = self.loadings(&source, &decomposed.coefficients, &moments)?;
         let solution = dual::finish(decomposed, loadings, &moments, self.plan.scaling, cores())?;
-        Ok(Fitted { moments, solution, tally })
+        Ok(Fitted { moments, solution, tally, supervision: None })
     }
 
     /// Copies the features to a temporary file, cut into groups.
@@ -188,7 +195,7 @@ impl Passes<'_> {
         let residual = solution.certificate.max_residual;
         let missed = solution.certificate.iteration.as_ref().map_or(&[][..], |i| &i.unconverged);
         if missed.is_empty() {
-            return Ok(Fitted { moments, solution, tally });
+            return Ok(Fitted { moments, solution, tally, supervision: None });
         }
         let which = missed.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         if let Some(exact) = self.plan.alternative(Form::Primal) {
@@ -202,7 +209,7 @@ impl Passes<'_> {
                 "warning: after {count} passes components {which} miss the tolerance {:e} (largest residual {residual:.1e})",
                 self.spec.tolerance
             ));
-            return Ok(Fitted { moments, solution, tally });
+            return Ok(Fitted { moments, solution, tally, supervision: None });
         }
         Err(Error::Unconverged { components: which, passes: count, residual, tolerance: self.spec.tolerance })
     }
@@ -211,10 +218,15 @@ impl Passes<'_> {
         Tolerance { residual: self.spec.tolerance, value: self.spec.tolerance }
     }
 
+    /// Something is wrong with the data as a whole.
+    pub(super) fn refusal(&self, problem: String) -> Error {
+        Error::data(Place::file(self.plan.dataset.first_path()), problem)
+    }
+
     /// Sums that no model can be made of.
-    fn check(&self, moments: &Moments, tally: &Tally) -> Result<()> {
+    pub(super) fn check(&self, moments: &Moments, tally: &Tally) -> Result<()> {
         let plan = self.plan;
-        let refuse = |problem: String| Err(Error::data(Place::file(plan.dataset.first_path()), problem));
+        let refuse = |problem: String| Err(self.refusal(problem));
         let name = |j: usize| plan.want.features.name(j);
         if let Some(j) = moments.mean.iter().position(|m| m.is_nan()) {
             return refuse(format!("column '{}' is null in every row and has no mean; leave it out with --exclude", name(j)));

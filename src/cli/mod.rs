@@ -8,6 +8,7 @@ pub mod fit;
 pub mod forms;
 pub mod output;
 pub mod plan;
+pub mod supervised;
 
 use crate::error::Result;
 use crate::model::Model;

@@ -4,15 +4,19 @@
 //! formulas). Once planned, a fit does not fail on its arguments and its bytes are known.
 
 use super::args::{FitSpec, FormChoice, PlanArgs};
-use super::candidates::{Candidate, Question, choose};
+use super::candidates::{Candidate, LabelShape, Question, choose};
 use crate::budget::{Budget, Bytes, Phase};
 use crate::error::{Error, Result};
+use crate::model::Method;
 use crate::report;
 use crate::report::text::{count, some, thousands};
 use crate::solve::rules::Components;
+use crate::solve::supervised::LabelKernel;
 use crate::solve::{Form, Scaling, randomized};
 use crate::source::block::Precision;
 use crate::source::columns::{Choice, Chosen};
+use crate::source::footer::Kind;
+use crate::source::labels::{self, LabelRead, LabelWant};
 use crate::source::parquet::{DecodeBytes, decode_bytes, units};
 use crate::source::spool::Number;
 use crate::source::{Dataset, Features, Nulls, Want, columnwise, inputs};
@@ -33,6 +37,12 @@ pub struct FitPlan {
     pub want: Want,
     /// What is done to the columns.
     pub scaling: Scaling,
+    /// The method.
+    pub method: Method,
+    /// The labels of supervised PCA.
+    pub labels: Option<LabelPlan>,
+    /// Classes that the memory has room for.
+    pub most_classes: usize,
     /// All forms.
     pub candidates: Vec<Candidate>,
     /// Which of them is taken.
@@ -60,14 +70,16 @@ impl FitPlan {
         let choice = Choice {
             columns: spec.columns.clone(),
             exclude: spec.exclude.clone(),
-            reserved: spec.weight.iter().cloned().collect(),
+            reserved: spec.weight.iter().chain(&spec.label).cloned().collect(),
         };
         let chosen = choice.resolve(&dataset)?;
         check_weight(spec, &dataset)?;
         check_precision(spec, &chosen)?;
+        let labels = LabelPlan::new(spec, &dataset)?;
         let want = Want {
             features: chosen.features.clone(),
             weight: spec.weight.clone(),
+            labels: labels.as_ref().map(|l| l.want.clone()),
             keep: None,
             nulls: spec.nulls,
             precision: spec.precision,
@@ -87,15 +99,34 @@ impl FitPlan {
             spool,
             threads: spec.resources.threads(),
             max_passes: usize::from(spec.max_passes),
+            labels: labels.as_ref().map(|l| l.planned),
         };
         let candidates = question.candidates(&budget);
-        let (choice, reason) = choose(&candidates, spec, question.n, question.d);
+        let (choice, reason) = choose(&candidates, spec, question.n, question.d, question.labels.map(|l| l.r));
+        let most_classes = question.most_classes(spec.form.form(), &budget) as usize;
         let block = question.block();
         let temp_dir = spec.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
-        let spool = spool.filter(|_| candidates[choice].form == Form::Dual).map(|number| (temp_dir, number));
+        let spool = spool.filter(|_| candidates[choice].form == Form::Dual && labels.is_none()).map(|number| (temp_dir, number));
         let scaling = Scaling { center: !spec.no_center, standardize: spec.standardize };
         let (asked, auto) = (spec.components, spec.form == FormChoice::Auto);
-        Ok(FitPlan { dataset, chosen, want, scaling, candidates, choice, auto, reason, spool, block, asked, pages, budget })
+        Ok(FitPlan {
+            dataset,
+            chosen,
+            want,
+            scaling,
+            method: spec.method,
+            labels,
+            most_classes,
+            candidates,
+            choice,
+            auto,
+            reason,
+            spool,
+            block,
+            asked,
+            pages,
+            budget,
+        })
     }
 
     /// The form that is taken.
@@ -162,6 +193,7 @@ impl FitPlan {
                 spool: None,
                 threads: 1,
                 max_passes: 1,
+                labels: self.labels.as_ref().map(|l| l.planned),
             };
             let candidates = question.candidates(&self.budget);
             candidates.iter().any(|c| c.fits && (self.auto || c.form == self.taken().form))
@@ -175,13 +207,77 @@ impl FitPlan {
     }
 }
 
+/// The labels of supervised PCA, and the kernel over them.
+#[derive(Debug, Clone)]
+pub struct LabelPlan {
+    /// What is read.
+    pub want: LabelWant,
+    /// The kernel.
+    pub kernel: LabelKernel,
+    /// γ of the rbf kernel.
+    pub gamma: Option<f64>,
+    /// What it is planned to hold.
+    pub planned: LabelShape,
+}
+
+/// Classes that a plan reckons with, since footers do not tell how many there are.
+const PLANNED_CLASSES: u64 = 100;
+
+impl LabelPlan {
+    fn new(spec: &FitSpec, dataset: &Dataset) -> Result<Option<LabelPlan>> {
+        if spec.method != Method::Spca || spec.label_kernel == Some(LabelKernel::Identity) {
+            return Ok(None);
+        }
+        let misuse = |problem: String| Err(Error::Misuse(problem));
+        if spec.label.is_empty() {
+            return misuse("--method spca needs labels; name their column with --label".into());
+        }
+        if spec.form == FormChoice::Randomized {
+            return misuse(
+                "supervised PCA has a primal and a dual form; M = XHΔ is small, so no randomized one is needed".into(),
+            );
+        }
+        if spec.precision == Precision::Mixed {
+            return misuse("--precision mixed is for the products of pca; spca has none, leave it out".into());
+        }
+        let mut classes = spec.classes || spec.label_kernel == Some(LabelKernel::Delta);
+        for name in &spec.label {
+            let kind = dataset.columns.iter().find(|c| c.name == *name).map(|c| &c.kind);
+            match kind {
+                Some(kind) if labels::is_class(kind) => classes = true,
+                Some(Kind::Scalar(_)) | None => {}
+                Some(other) => {
+                    return misuse(format!(
+                        "--label '{name}' is {}; a label is a string, a bool or a number per row",
+                        other.describe()
+                    ));
+                }
+            }
+        }
+        let kernel = spec.label_kernel.unwrap_or(if classes { LabelKernel::Delta } else { LabelKernel::Linear });
+        let text = |name: &&String| {
+            let kind = dataset.columns.iter().find(|c| c.name == **name).map(|c| &c.kind);
+            matches!(kind, Some(Kind::Other(_)))
+        };
+        if let Some(name) = spec.label.iter().find(text).filter(|_| kernel == LabelKernel::Rbf) {
+            return misuse(format!("--label-kernel rbf needs numbers, but label '{name}' is text; use delta"));
+        }
+        // Distinct values of an rbf label are classes whose distances count.
+        let read = if classes || kernel == LabelKernel::Rbf { LabelRead::Classes } else { LabelRead::Numbers };
+        let gamma = (kernel == LabelKernel::Rbf).then(|| spec.label_gamma.unwrap_or(1.0 / spec.label.len() as f64));
+        let want = LabelWant { columns: spec.label.clone(), read };
+        let r = if read == LabelRead::Classes { PLANNED_CLASSES } else { spec.label.len() as u64 };
+        let planned = LabelShape { r, classes: read == LabelRead::Classes, with_variance: spec.with_variance };
+        Ok(Some(LabelPlan { want, kernel, gamma, planned }))
+    }
+}
+
 /// True when every number of these features is an f32 number.
 fn is_single(features: &Features) -> bool {
     features.columns.iter().all(|c| matches!(c.value.as_str(), "Float32" | "Float16" | "Int8" | "Int16" | "UInt8" | "UInt16"))
 }
 
 fn check_weight(spec: &FitSpec, dataset: &Dataset) -> Result<()> {
-    use crate::source::footer::Kind;
     let Some(name) = &spec.weight else {
         return Ok(());
     };
@@ -232,7 +328,8 @@ fn as_json(plan: &FitPlan) -> serde_json::Value {
     };
     let taken = plan.taken();
     json!({
-        "method": "pca",
+        "method": plan.method,
+        "label": plan.labels.as_ref().map(|l| json!({"columns": l.want.columns, "kernel": l.kernel, "gamma": l.gamma, "most_classes": plan.most_classes})),
         "form": taken.form,
         "reason": plan.reason,
         "candidates": plan.candidates.iter().map(candidate).collect::<Vec<_>>(),
@@ -268,8 +365,16 @@ fn as_text(plan: &FitPlan) -> String {
     for line in passed_over_lines(&plan.chosen) {
         let _ = writeln!(page, "          {line}");
     }
+    if let Some(labels) = &plan.labels {
+        let gamma = labels.gamma.map_or_else(String::new, |g| format!(", gamma {g}"));
+        let room = match labels.want.read {
+            LabelRead::Classes => format!("; there is room for {} classes", thousands(plan.most_classes as u64)),
+            LabelRead::Numbers => String::new(),
+        };
+        let _ = writeln!(page, "label     {}, {} kernel{gamma}{room}", labels.want.columns.join(", "), labels.kernel);
+    }
     let taken = plan.taken();
-    let _ = writeln!(page, "method    pca, {} form: {}", taken.form, plan.reason);
+    let _ = writeln!(page, "method    {}, {} form: {}", plan.method, taken.form, plan.reason);
     candidate_lines(plan).iter().for_each(|line| {
         let _ = writeln!(page, "          {line}");
     });

@@ -1,7 +1,7 @@
 //! A model as one safetensors file.
 //!
 //! Tensors, all f64 little-endian: `mean` (d), `scale` (d, if any), `components` (k × d),
-//! `eigenvalues`, `constants`. Under `__metadata__`, the key `eigenstream` holds the header as JSON,
+//! `eigenvalues`, `constants`, `variances` (k, if any). Under `__metadata__`, the key `eigenstream` holds the header as JSON,
 //! with the format's version and an xxHash64 of the JSON and all tensors. A newer format is refused
 //! with a sentence, and so is a file whose checksum or shapes do not fit.
 
@@ -80,6 +80,9 @@ impl Model {
             ("eigenvalues", vec![self.eigenvalues.len()], le_bytes(self.eigenvalues.iter())),
             ("constants", vec![self.constants.len()], le_bytes(self.constants.iter())),
         ];
+        if let Some(variances) = &self.variances {
+            tensors.push(("variances", vec![variances.len()], le_bytes(variances.iter())));
+        }
         if let Some(scale) = &self.scale {
             tensors.push(("scale", vec![scale.len()], le_bytes(scale.iter())));
         }
@@ -131,7 +134,9 @@ fn assemble(header: Header, tensors: &SafeTensors<'_>) -> std::result::Result<Mo
     let components = Array2::from_shape_vec((k, d), components.1).map_err(|e| e.to_string())?;
     let vector = |name: &str| tensor(tensors, name).map(|(_, data)| Array1::from_vec(data));
     let scale = if header.standardize { Some(vector("scale")?) } else { None };
+    let variances = if tensors.tensor("variances").is_ok() { Some(vector("variances")?) } else { None };
     let model = Model {
+        variances,
         mean: vector("mean")?,
         eigenvalues: vector("eigenvalues")?,
         constants: vector("constants")?,
@@ -161,6 +166,7 @@ fn check(model: &Model, d: usize) -> std::result::Result<(), String> {
         ("features", header.features.len(), d),
         ("scale", model.scale.as_ref().map_or(d, |s| s.len()), d),
         ("constants", model.constants.len(), header.left_out.len()),
+        ("variances", model.variances.as_ref().map_or(model.n_components(), |v| v.len()), model.n_components()),
         ("columns", header.columns.len(), d + header.left_out.len()),
     ];
     for (what, found, expected) in agree {
@@ -174,7 +180,7 @@ fn check(model: &Model, d: usize) -> std::result::Result<(), String> {
         return Err("its components, rank, eigenvalues and features do not go together".into());
     }
     let numbers = model.mean.iter().chain(&model.components).chain(&model.eigenvalues).chain(&model.constants);
-    if !numbers.chain(model.scale.iter().flatten()).all(|v| v.is_finite()) {
+    if !numbers.chain(model.scale.iter().flatten()).chain(model.variances.iter().flatten()).all(|v| v.is_finite()) {
         return Err("it holds numbers that are not finite".into());
     }
     if model.scale.iter().flatten().any(|s| *s <= 0.0) || header.degrees_of_freedom.is_nan() || header.degrees_of_freedom <= 0.0 {

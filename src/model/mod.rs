@@ -15,8 +15,10 @@ pub mod file;
 use crate::accumulate::Moments;
 pub use crate::solve::Form;
 use crate::solve::rules::{Answer, Components};
+use crate::solve::supervised::LabelKernel;
 use crate::solve::{Certificate, Scaling, Solution};
 use crate::source::block::Precision;
+use crate::source::labels::ClassValue;
 use crate::source::{Dataset, Features, Nulls, Tally};
 use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
@@ -37,6 +39,8 @@ pub struct Model {
     pub eigenvalues: Array1<f64>,
     /// Values of the constant features that were left out, in the order of their names.
     pub constants: Array1<f64>,
+    /// Variance along each kept component, where it is not an eigenvalue over the degrees of freedom.
+    pub variances: Option<Array1<f64>>,
 }
 
 /// The part of a model that is not numbers.
@@ -60,8 +64,8 @@ pub struct Header {
     pub standardize: bool,
     /// Eigenvalues above rounding; null where only the leading ones were computed.
     pub rank: Option<usize>,
-    /// Trace of the decomposed matrix over the degrees of freedom.
-    pub total_variance: f64,
+    /// Variance of all features together, over the degrees of freedom; null where the pass did not gather it.
+    pub total_variance: Option<f64>,
     /// Σw − 1, or n − 1.
     pub degrees_of_freedom: f64,
     /// How k came about.
@@ -78,6 +82,12 @@ pub struct Header {
     pub rounded: BTreeMap<String, u64>,
     /// Seed of anything random.
     pub seed: Option<u64>,
+    /// The labels of a supervised model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<LabelReport>,
+    /// HSIC of the kept scores with the labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hsic: Option<f64>,
     /// What was read.
     pub ledger: Vec<LedgerEntry>,
     /// The program's version.
@@ -91,6 +101,51 @@ pub enum Method {
     /// Principal component analysis.
     #[default]
     Pca,
+    /// Supervised PCA: the directions that depend most on the labels (HSIC).
+    Spca,
+}
+
+impl std::fmt::Display for Method {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Method::Pca => "pca",
+            Method::Spca => "spca",
+        })
+    }
+}
+
+/// The labels of a supervised model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LabelReport {
+    /// The columns.
+    pub columns: Vec<String>,
+    /// The kernel over them.
+    pub kernel: LabelKernel,
+    /// γ of the rbf kernel.
+    pub gamma: Option<f64>,
+    /// Random Fourier features that stand for it, if any.
+    pub features: Option<usize>,
+    /// About how far an entry of K_y is off for that.
+    pub approximation: Option<f64>,
+    /// How many classes, or distinct labels, where they were counted.
+    pub n_classes: Option<usize>,
+    /// The classes, unless there are very many.
+    pub classes: Vec<ClassReport>,
+    /// Each kept component's share of the dependence that all directions have.
+    pub hsic_share: Vec<f64>,
+    /// Rows without a label.
+    pub unlabelled: u64,
+}
+
+/// A class of a supervised model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClassReport {
+    /// One value per label column.
+    pub class: Vec<ClassValue>,
+    /// Rows, or their weight.
+    pub weight: f64,
+    /// The mean of its scores.
+    pub centroid: Vec<f64>,
 }
 
 /// How many components were asked for, kept, and would have been kept by the other rules.
@@ -169,6 +224,16 @@ pub struct Provenance {
     pub precision: Precision,
     /// Seed of what was random.
     pub seed: Option<u64>,
+    /// The method.
+    pub method: Method,
+    /// The labels.
+    pub label: Option<LabelReport>,
+    /// HSIC of the scores.
+    pub hsic: Option<f64>,
+    /// Variance of all features, where it is not the trace of what was decomposed.
+    pub total_variance: Option<f64>,
+    /// Variance along each component, likewise.
+    pub variances: Option<Array1<f64>>,
     /// What was read.
     pub ledger: Vec<LedgerEntry>,
     /// What must be told.
@@ -187,7 +252,7 @@ impl Model {
         let by_name =
             |counts: &BTreeMap<u32, u64>| counts.iter().map(|(j, count)| (from.columns.name(*j as usize), *count)).collect();
         let header = Header {
-            method: Method::Pca,
+            method: from.method,
             form: solution.form,
             n_rows: sums.rows,
             features: from.columns.without(&inactive),
@@ -195,7 +260,7 @@ impl Model {
             center: from.scaling.center,
             standardize: from.scaling.standardize,
             rank: solution.rank,
-            total_variance: solution.trace / freedom,
+            total_variance: from.total_variance.or((from.method == Method::Pca).then_some(solution.trace / freedom)),
             degrees_of_freedom: freedom,
             selection: Selection {
                 asked: from.asked.to_string(),
@@ -208,6 +273,8 @@ impl Model {
             precision: from.precision,
             rounded: by_name(&from.tally.rounded),
             seed: from.seed,
+            label: from.label,
+            hsic: from.hsic,
             ledger: from.ledger,
             version: env!("CARGO_PKG_VERSION").into(),
             columns: from.columns,
@@ -219,6 +286,7 @@ impl Model {
             components: solution.components,
             eigenvalues: solution.eigenvalues,
             constants: sums.mean.select(ndarray::Axis(0), &inactive),
+            variances: from.variances,
         }
     }
 
@@ -239,13 +307,20 @@ impl Model {
         self.components.nrows()
     }
 
-    /// Eigenvalues of the kept components over the degrees of freedom.
-    pub fn explained_variance(&self) -> Vec<f64> {
-        self.eigenvalues.iter().take(self.n_components()).map(|v| v / self.header.degrees_of_freedom).collect()
+    /// Variance along each kept component; `None` where the pass did not gather it.
+    pub fn explained_variance(&self) -> Option<Vec<f64>> {
+        match (&self.variances, self.header.method) {
+            (Some(variances), _) => Some(variances.to_vec()),
+            (None, Method::Pca) => {
+                Some(self.eigenvalues.iter().take(self.n_components()).map(|v| v / self.header.degrees_of_freedom).collect())
+            }
+            (None, Method::Spca) => None,
+        }
     }
 
     /// Their share of the total variance.
-    pub fn explained_variance_ratio(&self) -> Vec<f64> {
-        self.explained_variance().iter().map(|v| v / self.header.total_variance).collect()
+    pub fn explained_variance_ratio(&self) -> Option<Vec<f64>> {
+        let total = self.header.total_variance?;
+        Some(self.explained_variance()?.iter().map(|v| v / total).collect())
     }
 }

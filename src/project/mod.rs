@@ -84,7 +84,7 @@ impl<'a> Projector<'a> {
         let residual = centred - &scores.t().dot(&self.components());
         let error = residual.map_axis(Axis(1), |row| row.dot(&row).sqrt());
         let mut t2 = Array1::zeros(scores.ncols());
-        for (row, variance) in scores.rows().into_iter().zip(self.model.explained_variance()) {
+        for (row, variance) in scores.rows().into_iter().zip(self.model.explained_variance().unwrap_or_default()) {
             t2.zip_mut_with(&row, |t, z| *t += z * z / variance);
         }
         Diagnostics { error, t2 }

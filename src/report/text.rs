@@ -1,7 +1,11 @@
 //! A model as a page of text: what it is, the scree plot, the rules, the loadings.
 
-use crate::model::Model;
+use crate::model::{LabelReport, Method, Model};
+use crate::solve::supervised::LabelKernel;
 use std::fmt::Write;
+
+/// Classes listed.
+const SHOWN_CLASSES: usize = 12;
 
 /// Components and loadings shown before the rest is only counted.
 const SHOWN_COMPONENTS: usize = 20;
@@ -71,7 +75,8 @@ fn head(model: &Model, page: &mut String) {
     let rows: u64 = h.ledger.iter().map(|e| e.rows).sum();
     let _ = writeln!(
         page,
-        "pca, {} form: {} × {}, {}{}",
+        "{}, {} form: {} × {}, {}{}",
+        h.method,
         h.form,
         count(h.n_rows, "row"),
         count(model.n_features() as u64, "feature"),
@@ -96,6 +101,12 @@ fn head(model: &Model, page: &mut String) {
         count(h.ledger.len() as u64, "file"),
         h.version
     );
+    if let Some(label) = &h.label {
+        let gamma = label.gamma.map_or_else(String::new, |g| format!(", gamma {g}"));
+        let features = label.features.map_or_else(String::new, |f| format!(", by {f} random features"));
+        let classes = label.n_classes.map_or_else(String::new, |c| format!(", {c} classes"));
+        let _ = writeln!(page, "label {}: {} kernel{gamma}{features}{classes}", label.columns.join(", "), label.kernel);
+    }
     if !h.left_out.is_empty() {
         let _ = writeln!(page, "constant, left out: {}", some(&h.left_out));
     }
@@ -111,11 +122,40 @@ fn head(model: &Model, page: &mut String) {
 }
 
 fn scree(model: &Model, page: &mut String) {
-    let (variance, ratio) = (model.explained_variance(), model.explained_variance_ratio());
+    match (&model.header.label, model.explained_variance(), model.explained_variance_ratio()) {
+        (Some(label), variance, ratio) if label.kernel != LabelKernel::Identity => {
+            dependence(model, label, variance, ratio, page)
+        }
+        (_, Some(variance), Some(ratio)) => variances(model, &variance, &ratio, page),
+        _ => {}
+    }
+    match model.header.rank {
+        Some(rank) if rank > model.n_components() => {
+            let next = model.eigenvalues[model.n_components()];
+            let more = rank - model.n_components();
+            let _ = match model.header.method {
+                Method::Pca => {
+                    let next = number(next / model.header.degrees_of_freedom);
+                    writeln!(page, "      not kept: {more} more, the next with variance {next}")
+                }
+                Method::Spca => writeln!(page, "      not kept: {more} more, the next with eigenvalue {}", number(next)),
+            };
+        }
+        Some(_) => {}
+        None => {
+            let _ = writeln!(page, "      only the leading eigenvalues were computed");
+        }
+    }
+    if let Some(total) = model.header.total_variance {
+        let _ = writeln!(page, "      total variance {}", number(total));
+    }
+}
+
+fn variances(model: &Model, variance: &[f64], ratio: &[f64], page: &mut String) {
     let width = variance.iter().take(SHOWN_COMPONENTS).map(|v| number(*v).len()).max().unwrap_or(0).max(8);
     let _ = writeln!(page, "\n  pc  {:>width$}    share    total  scree", "variance");
     let mut total = 0.0;
-    for (i, (v, r)) in variance.iter().zip(&ratio).enumerate() {
+    for (i, (v, r)) in variance.iter().zip(ratio).enumerate() {
         total += r;
         if i < SHOWN_COMPONENTS {
             let _ = writeln!(
@@ -129,20 +169,42 @@ fn scree(model: &Model, page: &mut String) {
             );
         }
     }
-    if variance.len() > SHOWN_COMPONENTS {
-        let _ = writeln!(page, "      … and {} more, {:.2} % in all", variance.len() - SHOWN_COMPONENTS, 100.0 * total);
+    let more = model.n_components().saturating_sub(SHOWN_COMPONENTS);
+    if more > 0 {
+        let _ = writeln!(page, "      … and {more} more, {:.2} % in all", 100.0 * total);
     }
-    match model.header.rank {
-        Some(rank) if rank > variance.len() => {
-            let next = model.eigenvalues[variance.len()] / model.header.degrees_of_freedom;
-            let _ = writeln!(page, "      not kept: {} more, the next with variance {}", rank - variance.len(), number(next));
-        }
-        Some(_) => {}
-        None => {
-            let _ = writeln!(page, "      only the leading eigenvalues were computed");
-        }
+}
+
+/// A supervised model: eigenvalue, share of the dependence, share of the variance, and where the classes are.
+fn dependence(model: &Model, label: &LabelReport, variance: Option<Vec<f64>>, ratio: Option<Vec<f64>>, page: &mut String) {
+    let shown = model.n_components().min(SHOWN_COMPONENTS);
+    let width = model.eigenvalues.iter().take(shown).map(|v| number(*v).len()).max().unwrap_or(0).max(10);
+    let head = if variance.is_some() { "  of variance" } else { "" };
+    let _ = writeln!(page, "\n  pc  {:>width$}  of HSIC{head}  scree", "eigenvalue");
+    for i in 0..shown {
+        let share = ratio.as_ref().map_or_else(String::new, |r| format!("  {:>9.2} %", 100.0 * r[i]));
+        let _ = writeln!(
+            page,
+            "{:>4}  {:>width$}  {:>5.2} %{share}  {}",
+            i + 1,
+            number(model.eigenvalues[i]),
+            100.0 * label.hsic_share[i],
+            bar(model.eigenvalues[i] / model.eigenvalues[0])
+        );
     }
-    let _ = writeln!(page, "      total variance {}", number(model.header.total_variance));
+    let _ = writeln!(page, "      HSIC of the scores with the labels {}", number(model.header.hsic.unwrap_or(0.0)));
+    if label.classes.is_empty() {
+        return;
+    }
+    let _ = writeln!(page, "\nclass centroids");
+    for class in label.classes.iter().take(SHOWN_CLASSES) {
+        let name = class.class.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let scores: Vec<String> = class.centroid.iter().take(5).map(|z| format!("{:>9}", number(*z))).collect();
+        let _ = writeln!(page, "  {name:<16} {:>11}  {}", number(class.weight), scores.join(" "));
+    }
+    if label.classes.len() > SHOWN_CLASSES {
+        let _ = writeln!(page, "  … and {} more", label.classes.len() - SHOWN_CLASSES);
+    }
 }
 
 /// Eighths of a block, so that small values still show.

@@ -11,6 +11,7 @@ pub mod krylov;
 pub mod randomized;
 pub mod rules;
 pub mod spectrum;
+pub mod supervised;
 
 pub use crate::accumulate::Scaling;
 use crate::accumulate::{CoMoment, Moments, add_outer};

@@ -109,6 +109,12 @@ impl Rules {
         Rules { cumulated, elbow: Ok(elbow), mle: mle(values, d, weight, centered), rank: Ok(spectrum.above) }
     }
 
+    /// For supervised PCA: the shares are of the dependence on the labels.
+    pub fn supervised(spectrum: &Spectrum, trace: f64) -> Rules {
+        let mle = Err("Minka's rule is about variances, not about the dependence on labels".into());
+        Rules { mle, ..Rules::new(spectrum, trace, 0.0, 0, false) }
+    }
+
     /// How many components to keep.
     pub fn keep(&self, asked: Components) -> Result<usize> {
         let answer = match asked {

@@ -4,6 +4,7 @@
 //! weights, and the columns that are passed through untouched. `densify` makes blocks, accumulators
 //! and projections use them up.
 
+use super::Labels;
 use crate::error::{Error, Result};
 use arrow::array::RecordBatch;
 use ndarray::{Array1, Array2, Axis};
@@ -58,6 +59,8 @@ pub struct Tally {
     pub rows: u64,
     /// Rows left out by `--nulls drop`.
     pub dropped: u64,
+    /// Rows without a label.
+    pub unlabelled: u64,
     /// Missing cells per feature, ascending by feature.
     pub missing: std::collections::BTreeMap<u32, u64>,
     /// Integers or decimals that f64 rounds, per feature.
@@ -69,6 +72,7 @@ impl Tally {
     pub fn add(&mut self, other: Tally) {
         self.rows += other.rows;
         self.dropped += other.dropped;
+        self.unlabelled += other.unlabelled;
         for (feature, count) in other.missing {
             *self.missing.entry(feature).or_default() += count;
         }
@@ -85,6 +89,8 @@ pub struct Block {
     pub values: Values,
     /// One per row, where `--weight` is given.
     pub weights: Option<Array1<f64>>,
+    /// One per row, where labels are wanted.
+    pub labels: Option<Labels>,
     /// Cells whose value is to be the feature's mean; sorted. Empty unless the policy is `mean`.
     pub missing: Vec<MissingCell>,
     /// Columns passed through, one row per row of the block.
@@ -97,12 +103,13 @@ impl Block {
     /// A block of plain numbers.
     pub fn dense(values: Array2<f64>) -> Block {
         let tally = Tally { rows: values.nrows() as u64, ..Tally::default() };
-        Block { values: Values::F64(values), weights: None, missing: Vec::new(), kept: None, tally }
+        Block { values: Values::F64(values), weights: None, labels: None, missing: Vec::new(), kept: None, tally }
     }
 
-    /// The rows that have no missing cell, in C order.
-    pub(super) fn without_missing(mut self) -> Result<Block> {
+    /// The rows that have no missing cell and are not among the others given, in C order.
+    pub(super) fn without_missing(mut self, others: &[usize]) -> Result<Block> {
         let mut whole = vec![true; self.rows()];
+        others.iter().for_each(|row| whole[*row] = false);
         for cell in self.missing.drain(..) {
             whole[cell.row as usize] = false;
         }
@@ -113,6 +120,7 @@ impl Block {
             Values::F32(x) => Values::F32(x.select(Axis(0), &rows)),
         };
         self.weights = self.weights.map(|w| w.select(Axis(0), &rows));
+        self.labels = self.labels.map(|labels| labels.select(&rows));
         let mask = arrow::array::BooleanArray::from(whole);
         let kept = self.kept.map(|batch| arrow::compute::filter_record_batch(&batch, &mask)).transpose();
         self.kept = kept.map_err(|e| Error::Internal(format!("filter: {e}")))?;

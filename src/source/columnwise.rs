@@ -99,6 +99,7 @@ impl Columnwise {
         block.tally = Tally {
             rows: self.groups[unit].len() as u64,
             dropped: 0,
+            unlabelled: 0,
             missing: shift(block.tally.missing),
             rounded: shift(block.tally.rounded),
         };
@@ -178,7 +179,7 @@ impl Gathering {
             Values::F32(x) => Values::F32(Array2::zeros((rows, x.ncols()).f())),
         };
         let weights = like.weights.as_ref().map(|_| Array1::zeros(rows));
-        let block = Block { values, weights, missing: Vec::new(), kept: None, tally: Tally::default() };
+        let block = Block { values, weights, labels: None, missing: Vec::new(), kept: None, tally: Tally::default() };
         Gathering { block, rows: 0 }
     }
 

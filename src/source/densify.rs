@@ -10,6 +10,7 @@ use super::block::{Block, Nulls, Precision, Tally, Values};
 use super::columns::{FeatureColumn, Features};
 use super::direct::Elements;
 use super::grid::{Cells, Grid, Number, Order, Target};
+use super::labels::{self, LabelWant, Labels};
 use crate::error::{Error, Place, Result};
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch};
 use arrow::buffer::NullBuffer;
@@ -28,6 +29,8 @@ pub struct Densify<'a> {
     pub origins: Vec<Origin>,
     /// Position of the weight column.
     pub weight: Option<(usize, &'a str)>,
+    /// The labels and the positions of their columns.
+    pub labels: Option<(&'a LabelWant, Vec<usize>)>,
     /// Positions of the columns passed through.
     pub kept: Option<Vec<usize>>,
     /// The policy.
@@ -127,14 +130,24 @@ impl Densify<'_> {
         }
         let values = Array2::from_shape_vec((rows, d).set_f(order == Order::F), data)
             .map_err(|e| Error::Internal(format!("block shape: {e}")))?;
-        self.apply_policy(Block { values: wrap(values), weights, missing, kept, tally }, first_row)
+        let (labels, unlabelled) = self.labels(batch, first_row)?.unzip();
+        let unlabelled = unlabelled.unwrap_or_default();
+        tally.unlabelled = unlabelled.len() as u64;
+        self.apply_policy(Block { values: wrap(values), weights, labels, missing, kept, tally }, &unlabelled, first_row)
     }
 
-    fn apply_policy(&self, block: Block, first_row: u64) -> Result<Block> {
+    fn apply_policy(&self, block: Block, unlabelled: &[usize], first_row: u64) -> Result<Block> {
+        if self.nulls == Nulls::Drop && !unlabelled.is_empty() {
+            return block.without_missing(unlabelled);
+        }
+        if let (Some(row), Some((want, _))) = (unlabelled.first(), &self.labels) {
+            let place = Place::file(self.path).column(want.columns.join(", ")).row(first_row + *row as u64);
+            return Err(Error::data(place, "has no label; --nulls drop leaves such rows out, and no other policy invents one"));
+        }
         let Some(cell) = block.missing.first() else { return Ok(block) };
         match self.nulls {
             Nulls::Mean => Ok(block),
-            Nulls::Drop => block.without_missing(),
+            Nulls::Drop => block.without_missing(&[]),
             Nulls::Error => {
                 let place = self.place(first_row + u64::from(cell.row), cell.feature as usize);
                 Err(Error::data(place, format!("is null or NaN; {}", self.advice)))
@@ -248,6 +261,14 @@ impl Densify<'_> {
         Ok((Cells::Vector { starts, width }, values))
     }
 
+    /// The labels of the rows, and which rows have none.
+    fn labels(&self, batch: &RecordBatch, first_row: u64) -> Result<Option<(Labels, Vec<usize>)>> {
+        let Some((want, positions)) = &self.labels else { return Ok(None) };
+        let arrays: Vec<&ArrayRef> = positions.iter().map(|at| batch.column(*at)).collect();
+        let place = |name: &str, row: usize| Place::file(self.path).column(name).row(first_row + row as u64);
+        labels::read(want, &arrays, place).map(Some)
+    }
+
     fn weights(&self, batch: &RecordBatch, first_row: u64) -> Result<Option<Array1<f64>>> {
         let Some((position, name)) = self.weight else {
             return Ok(None);
@@ -282,7 +303,7 @@ fn row_starts(
 }
 
 /// Anything numeric as f64: the slow road for bools, decimals and dictionaries.
-fn as_f64(array: &ArrayRef, path: &Path, column: &str) -> Result<Float64Array> {
+pub(super) fn as_f64(array: &ArrayRef, path: &Path, column: &str) -> Result<Float64Array> {
     let failed = |e: String| Error::data(Place::file(path).column(column), format!("cannot be read as numbers: {e}"));
     let power = |scale: i8| 10f64.powi(i32::from(scale));
     // A decimal's digits divided by a power of ten is the nearest f64 while both are exact.

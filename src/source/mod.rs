@@ -17,6 +17,7 @@ mod direct;
 pub mod footer;
 mod grid;
 pub mod inputs;
+pub mod labels;
 pub mod pages;
 pub mod parquet;
 pub mod spool;
@@ -25,6 +26,7 @@ pub use block::{Block, MissingCell, Nulls, Tally, Values};
 pub use columns::{FeatureColumn, Features};
 pub use columnwise::Columnwise;
 pub use footer::{Dataset, FileInfo};
+pub use labels::{LabelRead, LabelWant, Labels};
 pub use parquet::{ParquetSource, Want};
 pub use spool::Spool;
 

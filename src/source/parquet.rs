@@ -9,6 +9,7 @@ use super::columns::Features;
 use super::densify::{Densify, Floats, Incoming, Origin};
 use super::direct::{self, DirectColumn, DirectVector};
 use super::footer::{Dataset, FileInfo, Footer, guarded};
+use super::labels::LabelWant;
 use super::{Source, UNIT_ROWS, Unit, block_rows, pages};
 use crate::error::{Error, Place, Result};
 use ::parquet::arrow::ProjectionMask;
@@ -38,6 +39,8 @@ pub struct Want {
     pub features: Features,
     /// The weight column.
     pub weight: Option<String>,
+    /// The labels.
+    pub labels: Option<LabelWant>,
     /// Columns passed through; `None` for none, so that no batch is made for them.
     pub keep: Option<Vec<String>>,
     /// The policy for missing values.
@@ -51,7 +54,8 @@ pub struct Want {
 impl Want {
     fn names(&self) -> impl Iterator<Item = &str> {
         let features = self.features.columns.iter().map(|c| c.name.as_str());
-        features.chain(self.weight.as_deref()).chain(self.keep.iter().flatten().map(String::as_str))
+        let labels = self.labels.iter().flat_map(|l| &l.columns).map(String::as_str);
+        features.chain(labels).chain(self.weight.as_deref()).chain(self.keep.iter().flatten().map(String::as_str))
     }
 }
 
@@ -73,9 +77,9 @@ impl ParquetSource {
     /// The same files for some of the columns; parsed footers are shared.
     pub fn of(&self, features: Features) -> ParquetSource {
         // Not `..self.want.clone()`: there may be 200,000 features, and as many groups as they fill.
-        let Want { weight, keep, nulls, precision, advice, .. } = &self.want;
-        let (weight, keep) = (weight.clone(), keep.clone());
-        let want = Want { features, weight, keep, nulls: *nulls, precision: *precision, advice };
+        let Want { weight, labels, keep, nulls, precision, advice, .. } = &self.want;
+        let (weight, labels, keep) = (weight.clone(), labels.clone(), keep.clone());
+        let want = Want { features, weight, labels, keep, nulls: *nulls, precision: *precision, advice };
         ParquetSource { files: self.files.clone(), want, units: self.units.clone(), footers: self.footers.clone() }
     }
 
@@ -124,6 +128,7 @@ impl Source for ParquetSource {
             features: &self.want.features,
             origins: layout.origins,
             weight: self.want.weight.as_deref().zip(layout.weight).map(|(name, at)| (at, name)),
+            labels: self.want.labels.as_ref().map(|want| (want, layout.labels)),
             kept: layout.kept,
             nulls: self.want.nulls,
             precision: self.want.precision,
@@ -248,6 +253,7 @@ struct Layout {
     arrow: Option<ProjectionMask>,
     /// Positions in its batches.
     weight: Option<usize>,
+    labels: Vec<usize>,
     kept: Option<Vec<usize>>,
 }
 
@@ -278,9 +284,11 @@ impl Layout {
             });
         }
         let weight = want.weight.as_deref().map(root).transpose()?;
+        let labels = want.labels.iter().flat_map(|l| &l.columns).map(|n| root(n)).collect::<Result<Vec<_>>>()?;
         let kept = want.keep.as_ref().map(|names| names.iter().map(|n| root(n)).collect::<Result<Vec<_>>>()).transpose()?;
         let batched = origins.iter().filter_map(|o| if let Origin::Batch(root) = o { Some(*root) } else { None });
-        let mut sorted: Vec<usize> = batched.chain(weight).chain(kept.iter().flatten().copied()).collect();
+        let mut sorted: Vec<usize> =
+            batched.chain(weight).chain(labels.iter().copied()).chain(kept.iter().flatten().copied()).collect();
         sorted.sort_unstable();
         sorted.dedup();
         // A batch has the columns of the projection in file order.
@@ -291,6 +299,7 @@ impl Layout {
             direct,
             vectors,
             weight: weight.map(position),
+            labels: labels.into_iter().map(position).collect(),
             kept: kept.map(|roots| roots.into_iter().map(position).collect()),
             arrow: (!sorted.is_empty()).then(|| ProjectionMask::roots(footer.arrow.parquet_schema(), sorted.iter().copied())),
         })

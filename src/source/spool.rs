@@ -129,7 +129,7 @@ impl Spool {
             }
         };
         let weights = (!self.weights.is_empty()).then(|| Array1::from_vec(self.weights.clone()));
-        Ok(Block { values, weights, missing, kept: None, tally: Tally::default() })
+        Ok(Block { values, weights, labels: None, missing, kept: None, tally: Tally::default() })
     }
 }
 

@@ -1,0 +1,187 @@
+//! The cross co-moment of features and numeric labels, in one pass.
+//!
+//! Enters: blocks with numeric labels y. Leaves: [`CrossMoments`]: Mᵀ = (XHΔ)ᵀ = Σ w (ψ−ψ̄)(x−μ)ᵀ, where ψ is y
+//! itself (linear kernel) or its random Fourier features (rbf kernel, Rahimi & Recht 2008). Holds 8·r·d bytes
+//! for r label features (twice that once a cell is missing), never a label kernel.
+//!
+//! With P_rj = Σ w (ψ_r−ψ̄_r) over the rows where feature j is present and W_j their weight, moving the
+//! centres by e (of x) and f (of ψ) gives
+//!
+//! ```text
+//! M_rj −= e_j P_rj − e_j f_r W_j        P_rj −= f_r W_j
+//! ```
+//!
+//! Without missing cells P is 0 around ψ̄ and the move is Chan's rule.
+
+use super::{Accumulate, Moments, Shape, Spread};
+use crate::source::{Block, Labels, MissingCell, dense};
+use ndarray::{Array1, Array2};
+use rand::RngExt;
+use rand_distr::StandardNormal;
+use rand_pcg::Pcg64;
+use std::sync::Arc;
+
+/// What the labels are turned into.
+#[derive(Debug, Clone)]
+pub enum LabelMap {
+    /// Themselves: K_y = YᵀY.
+    Linear {
+        /// Label columns.
+        columns: usize,
+    },
+    /// √(2/D) cos(ωᵀy + b): E ψψᵀ = exp(−γ‖y−y'‖²).
+    Fourier {
+        /// q × D, N(0, 2γ).
+        omega: Array2<f64>,
+        /// D, uniform in [0, 2π).
+        phase: Array1<f64>,
+    },
+}
+
+impl LabelMap {
+    /// Seeded random Fourier features of the rbf kernel.
+    pub fn fourier(columns: usize, features: usize, gamma: f64, seed: u64) -> LabelMap {
+        let mut rng = Pcg64::new(u128::from(seed), 0x5EED_1ABE);
+        let spread = (2.0 * gamma).sqrt();
+        let omega = Array2::from_shape_simple_fn((columns, features), || spread * rng.sample::<f64, _>(StandardNormal));
+        let phase = Array1::from_shape_simple_fn(features, || rng.random_range(0.0..std::f64::consts::TAU));
+        LabelMap::Fourier { omega, phase }
+    }
+
+    /// r.
+    pub fn len(&self) -> usize {
+        match self {
+            LabelMap::Linear { columns } => *columns,
+            LabelMap::Fourier { phase, .. } => phase.len(),
+        }
+    }
+
+    /// True when labels become nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// rows × r.
+    pub fn apply(&self, y: Array2<f64>) -> Array2<f64> {
+        match self {
+            LabelMap::Linear { .. } => y,
+            LabelMap::Fourier { omega, phase } => {
+                let scale = (2.0 / phase.len() as f64).sqrt();
+                (y.dot(omega) + phase).mapv(|t| scale * t.cos())
+            }
+        }
+    }
+}
+
+/// Sums of the rows so far.
+#[derive(Debug, Clone)]
+pub struct Cross {
+    map: Arc<LabelMap>,
+    spread: Spread,
+    labels: Spread,
+    m: Array2<f64>,
+    /// P, once a cell is missing.
+    p: Option<Array2<f64>>,
+}
+
+/// Features against labels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CrossMoments {
+    /// n, W, μ, spread of the features.
+    pub moments: Moments,
+    /// The same of ψ.
+    pub labels: Moments,
+    /// r × d.
+    pub m: Array2<f64>,
+}
+
+impl Cross {
+    /// Of no rows yet.
+    pub fn new(d: usize, map: Arc<LabelMap>) -> Cross {
+        let r = map.len();
+        Cross { spread: Spread::new(d), labels: Spread::new(r), m: Array2::zeros((r, d)), p: None, map }
+    }
+
+    /// Moves the centres, so that M and P are around others.
+    fn recentre(&mut self, e: &Array1<f64>, f: &Array1<f64>) {
+        let present = self.spread.present().clone();
+        for (r, f) in f.iter().enumerate() {
+            let mut row = self.m.row_mut(r);
+            for j in 0..e.len() {
+                let p = self.p.as_ref().map_or(0.0, |p| p[[r, j]]);
+                row[j] += e[j] * (f * present[j] - p);
+            }
+            if let Some(p) = &mut self.p {
+                p.row_mut(r).scaled_add(-f, &present);
+            }
+        }
+    }
+
+    fn of(
+        y: &mut Array2<f64>,
+        mut psi: Array2<f64>,
+        weights: Option<&Array1<f64>>,
+        missing: &[MissingCell],
+        map: &Arc<LabelMap>,
+    ) -> Cross {
+        let spread = Spread::centring(y, weights, missing);
+        let labels = Spread::centring(&mut psi, weights, &[]);
+        if let Some(weights) = weights {
+            dense::scale_rows(&mut psi, weights);
+        }
+        let m = psi.t().dot(y).as_standard_layout().into_owned();
+        // Σ w (ψ−ψ̄) over all rows is 0; over the present ones it is minus that over the missing.
+        let p = (!missing.is_empty()).then(|| {
+            let mut p = Array2::zeros(m.raw_dim());
+            for cell in missing {
+                let mut column = p.column_mut(cell.feature as usize);
+                column -= &psi.row(cell.row as usize);
+            }
+            p
+        });
+        Cross { map: map.clone(), spread, labels, m, p }
+    }
+}
+
+impl Accumulate for Cross {
+    type Output = CrossMoments;
+
+    fn update(&mut self, mut block: Block) {
+        let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
+        let Some(Labels::Numbers(y)) = block.labels.take() else { return };
+        if block.rows() == 0 {
+            return;
+        }
+        let psi = self.map.apply(y);
+        self.merge(Cross::of(&mut block.into_f64(), psi, weights.as_ref(), &missing, &self.map));
+    }
+
+    fn merge(&mut self, mut later: Cross) {
+        let (mut spread, mut labels) = (self.spread.clone(), self.labels.clone());
+        spread.merge(later.spread.clone());
+        labels.merge(later.labels.clone());
+        if self.p.is_some() || later.p.is_some() {
+            let zeros = || Array2::zeros(self.m.raw_dim());
+            self.p.get_or_insert_with(zeros);
+            later.p.get_or_insert_with(|| Array2::zeros(later.m.raw_dim()));
+        }
+        for side in [&mut *self, &mut later] {
+            let (e, f) = (spread.mean.minus(&side.spread.mean), labels.mean.minus(&side.labels.mean));
+            side.recentre(&e, &f);
+        }
+        self.m += &later.m;
+        if let (Some(p), Some(more)) = (&mut self.p, &later.p) {
+            *p += more;
+        }
+        (self.spread, self.labels) = (spread, labels);
+    }
+
+    fn finish(self) -> CrossMoments {
+        CrossMoments { moments: self.spread.finish(), labels: self.labels.finish(), m: self.m }
+    }
+
+    fn bytes(Shape { features, rows, vectors }: Shape) -> u64 {
+        let held = 32u64.saturating_mul(vectors).saturating_mul(features);
+        Spread::bytes(Shape { features, rows, vectors }).saturating_add(held).saturating_add(24 * rows * vectors)
+    }
+}

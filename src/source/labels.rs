@@ -1,0 +1,283 @@
+//! What rows are labelled with: classes, or numbers.
+//!
+//! Enters: the label columns of a record batch. Leaves: [`Labels`], one per row, and which rows have none.
+//! Held: one number or class id per row and label column, and the block's distinct classes.
+//!
+//! A class is a tuple of one value per label column; two rows are of the same class when their values are
+//! equal. Ids count within a block; accumulators join blocks by the classes' values.
+
+use super::footer::Kind;
+use crate::error::{Error, Place, Result};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::*;
+use ndarray::{Array2, Axis};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fmt;
+
+/// Which columns are labels, and how they are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelWant {
+    /// The columns.
+    pub columns: Vec<String>,
+    /// As what.
+    pub read: LabelRead,
+}
+
+/// How labels are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LabelRead {
+    /// Equal or not.
+    Classes,
+    /// Numbers with distances.
+    Numbers,
+}
+
+/// One value of a class.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ClassValue {
+    /// true or false.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// Any other number, by its bits in an order that is that of the numbers.
+    Number(Ordered),
+    /// Text.
+    Text(String),
+}
+
+/// A double that can be compared and hashed; never NaN.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ordered(pub f64);
+
+impl Eq for Ordered {}
+
+impl std::hash::Hash for Ordered {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        // 0 and −0 are equal.
+        (self.0 + 0.0).to_bits().hash(state);
+    }
+}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Ordered) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Ordered) -> std::cmp::Ordering {
+        (self.0 + 0.0).total_cmp(&(other.0 + 0.0))
+    }
+}
+
+impl fmt::Display for ClassValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClassValue::Bool(b) => write!(f, "{b}"),
+            ClassValue::Int(i) => write!(f, "{i}"),
+            ClassValue::Number(x) => write!(f, "{}", x.0),
+            ClassValue::Text(t) => f.write_str(t),
+        }
+    }
+}
+
+impl ClassValue {
+    /// As a number, if it is one.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            ClassValue::Bool(b) => Some(f64::from(u8::from(*b))),
+            ClassValue::Int(i) => Some(*i as f64),
+            ClassValue::Number(x) => Some(x.0),
+            ClassValue::Text(_) => None,
+        }
+    }
+}
+
+/// A class: one value per label column.
+pub type Class = Vec<ClassValue>;
+
+/// The labels of some rows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Labels {
+    /// Positions among the distinct classes of the block.
+    Classes {
+        /// One per row.
+        ids: Vec<u32>,
+        /// The distinct classes, in the order they appear.
+        classes: Vec<Class>,
+    },
+    /// rows × label columns.
+    Numbers(Array2<f64>),
+}
+
+impl Labels {
+    /// Only these rows.
+    pub fn select(self, rows: &[usize]) -> Labels {
+        match self {
+            Labels::Numbers(y) => Labels::Numbers(y.select(Axis(0), rows)),
+            Labels::Classes { ids, classes } => Labels::Classes { ids: rows.iter().map(|r| ids[*r]).collect(), classes },
+        }
+    }
+}
+
+/// What a column can be as a label: class values, numbers, or neither.
+pub fn is_class(kind: &Kind) -> bool {
+    matches!(kind, Kind::Scalar(DataType::Boolean)) || matches!(kind, Kind::Other(t) if is_text(t))
+}
+
+/// Text, or a dictionary of it.
+pub fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, value) => is_text(value),
+        _ => false,
+    }
+}
+
+/// Reads the labels of a batch; gives the rows without one too.
+pub fn read(want: &LabelWant, arrays: &[&ArrayRef], place: impl Fn(&str, usize) -> Place) -> Result<(Labels, Vec<usize>)> {
+    let rows = arrays.first().map_or(0, |a| a.len());
+    let mut missing = vec![false; rows];
+    let labels = match want.read {
+        LabelRead::Numbers => {
+            let mut y = Array2::zeros((rows, arrays.len()));
+            for ((mut column, array), name) in y.columns_mut().into_iter().zip(arrays).zip(&want.columns) {
+                let numbers = super::densify::as_f64(array, &place(name, 0).file, name)?;
+                for (row, slot) in column.iter_mut().enumerate() {
+                    let value = numbers.value(row);
+                    if numbers.is_null(row) || value.is_nan() {
+                        missing[row] = true;
+                    } else if value.is_infinite() {
+                        return Err(Error::data(place(name, row), "is infinite; a label must be a finite number"));
+                    } else {
+                        *slot = value;
+                    }
+                }
+            }
+            Labels::Numbers(y)
+        }
+        LabelRead::Classes => {
+            let columns = arrays.iter().zip(&want.columns);
+            let columns = columns.map(|(array, name)| distinct(array, name, &place, &mut missing)).collect::<Result<Vec<_>>>()?;
+            joined(columns, rows)
+        }
+    };
+    Ok((labels, (0..rows).filter(|row| missing[*row]).collect()))
+}
+
+/// The values of one column: an id per row and the distinct ones.
+struct Distinct {
+    ids: Vec<u32>,
+    values: Vec<ClassValue>,
+}
+
+impl Distinct {
+    fn of<K: std::hash::Hash + Eq>(
+        keys: impl Iterator<Item = Option<K>>,
+        missing: &mut [bool],
+        value: impl Fn(&K) -> ClassValue,
+    ) -> Distinct {
+        let mut seen: HashMap<K, u32> = HashMap::new();
+        let mut values = Vec::new();
+        let mut ids = Vec::with_capacity(missing.len());
+        for (row, key) in keys.enumerate() {
+            let Some(key) = key else {
+                missing[row] = true;
+                ids.push(0);
+                continue;
+            };
+            ids.push(*seen.entry(key).or_insert_with_key(|key| {
+                values.push(value(key));
+                values.len() as u32 - 1
+            }));
+        }
+        Distinct { ids, values }
+    }
+}
+
+fn distinct(array: &ArrayRef, name: &str, place: &impl Fn(&str, usize) -> Place, missing: &mut [bool]) -> Result<Distinct> {
+    let text = |t: &&str| ClassValue::Text(t.to_string());
+    Ok(match array.data_type() {
+        DataType::Utf8 => Distinct::of(array.as_string::<i32>().iter(), missing, text),
+        DataType::LargeUtf8 => Distinct::of(array.as_string::<i64>().iter(), missing, text),
+        DataType::Utf8View => Distinct::of(array.as_string_view().iter(), missing, text),
+        DataType::Boolean => Distinct::of(array.as_boolean().iter(), missing, |b| ClassValue::Bool(*b)),
+        DataType::Dictionary(_, value) => {
+            let plain = arrow::compute::cast(array, value);
+            let plain = plain.map_err(|e| Error::data(place(name, 0), format!("cannot be read as labels: {e}")))?;
+            distinct(&plain, name, place, missing)?
+        }
+        kind if kind.is_integer() => {
+            let whole = arrow::compute::cast(array, &DataType::Int64);
+            let whole = whole.map_err(|e| Error::data(place(name, 0), format!("cannot be read as labels: {e}")))?;
+            // What a cast makes null beyond the range of i64 must not be taken for a missing label.
+            if whole.null_count() > array.null_count() {
+                return Err(Error::data(place(name, 0), "has numbers beyond the range of 64-bit integers; it cannot be a label"));
+            }
+            Distinct::of(whole.as_primitive::<Int64Type>().iter(), missing, |i| ClassValue::Int(*i))
+        }
+        _ => {
+            let numbers = super::densify::as_f64(array, &place(name, 0).file, name)?;
+            let keys = numbers.iter().map(|x| x.filter(|x| !x.is_nan()).map(Ordered));
+            Distinct::of(keys, missing, |x| ClassValue::Number(*x))
+        }
+    })
+}
+
+/// Classes from the values of all label columns.
+fn joined(mut columns: Vec<Distinct>, rows: usize) -> Labels {
+    if columns.len() == 1 {
+        let Distinct { ids, values } = columns.remove(0);
+        return Labels::Classes { ids, classes: values.into_iter().map(|v| vec![v]).collect() };
+    }
+    let keys = (0..rows).map(|row| columns.iter().map(|c| c.ids[row]).collect::<Vec<u32>>());
+    let mut seen: HashMap<Vec<u32>, u32> = HashMap::new();
+    let mut classes = Vec::new();
+    let ids = keys
+        .map(|key| {
+            *seen.entry(key).or_insert_with_key(|key| {
+                let value = |(c, id): (&Distinct, &u32)| c.values.get(*id as usize).cloned().unwrap_or(ClassValue::Bool(false));
+                classes.push(columns.iter().zip(key).map(value).collect());
+                classes.len() as u32 - 1
+            })
+        })
+        .collect();
+    Labels::Classes { ids, classes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{BooleanArray, Int32Array, StringArray};
+    use std::sync::Arc;
+
+    fn read_classes(arrays: &[ArrayRef]) -> (Labels, Vec<usize>) {
+        let columns = (0..arrays.len()).map(|i| format!("c{i}")).collect();
+        let want = LabelWant { columns, read: LabelRead::Classes };
+        read(&want, &arrays.iter().collect::<Vec<_>>(), |_, _| Place::default()).unwrap()
+    }
+
+    #[test]
+    fn classes_are_numbered_as_they_appear() {
+        let text: ArrayRef = Arc::new(StringArray::from(vec![Some("b"), Some("a"), None, Some("b")]));
+        let (labels, missing) = read_classes(std::slice::from_ref(&text));
+        let value = |t: &str| vec![ClassValue::Text(t.into())];
+        assert_eq!(labels, Labels::Classes { ids: vec![0, 1, 0, 0], classes: vec![value("b"), value("a")] });
+        assert_eq!(missing, [2]);
+        let flag: ArrayRef = Arc::new(BooleanArray::from(vec![true, true, true, false]));
+        let (labels, _) = read_classes(&[text, flag]);
+        let Labels::Classes { ids, classes } = labels else { panic!() };
+        assert_eq!((ids[0] == ids[3], classes.len()), (false, 3));
+    }
+
+    #[test]
+    fn numbers_are_read_as_they_are() {
+        let want = LabelWant { columns: vec!["y".into()], read: LabelRead::Numbers };
+        let y: ArrayRef = Arc::new(Int32Array::from(vec![Some(3), None, Some(-1)]));
+        let (labels, missing) = read(&want, &[&y], |_, _| Place::default()).unwrap();
+        assert_eq!((labels, missing), (Labels::Numbers(ndarray::array![[3.0], [0.0], [-1.0]]), vec![1]));
+    }
+}
