@@ -14,6 +14,7 @@
 //! | room | enters | leaves |
 //! |---|---|---|
 //! | [`source`] | paths | [`source::Block`]s of dense rows, unit by unit |
+//! | [`kernel`] | two blocks | a tile of a kernel |
 //! | [`accumulate`] | blocks | n, mean, and the centred co-moment, the Gram matrix, or products with a few vectors |
 //! | [`solve`] | those sums | components, eigenvalues, certificate |
 //! | [`model`] | those | one safetensors file |
@@ -54,6 +55,7 @@ pub mod budget;
 pub mod cli;
 pub mod error;
 pub mod generate;
+pub mod kernel;
 pub mod model;
 pub mod pass;
 pub mod project;

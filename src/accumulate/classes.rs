@@ -20,6 +20,9 @@ use crate::source::{Block, Labels, MissingCell};
 use ndarray::{Array1, Array2, ArrayView1};
 use std::collections::HashMap;
 
+/// What a class takes besides its sums: its value, its place in the index, its allocations.
+const CLASS_BYTES: u64 = 384;
+
 /// Sums per class of the rows so far.
 #[derive(Debug, Clone)]
 pub struct ClassSums {
@@ -208,6 +211,7 @@ impl Accumulate for ClassSums {
     }
 
     fn bytes(Shape { features, rows, vectors }: Shape) -> u64 {
-        Spread::bytes(Shape { features, rows, vectors }).saturating_add(16u64.saturating_mul(features).saturating_mul(vectors))
+        let each = 16u64.saturating_mul(features).saturating_add(CLASS_BYTES);
+        Spread::bytes(Shape { features, rows, vectors }).saturating_add(each.saturating_mul(vectors))
     }
 }

@@ -1,10 +1,12 @@
 //! The command line as typed. Checks here need no file; everything else is in the plans.
 
 use crate::budget::Bytes;
+use crate::kernel::KernelKind;
 use crate::model::Method;
 use crate::sink::Compression;
 use crate::solve::Form;
 use crate::solve::rules::Components;
+use crate::solve::scoring::Score;
 use crate::solve::supervised::LabelKernel;
 use crate::source::Nulls;
 use crate::source::block::Precision;
@@ -50,6 +52,10 @@ pub enum Command {
     ///
     /// Example: eigenstream inspect model.safetensors --json
     Inspect(InspectArgs),
+    /// Measure how much features, or a model's scores, depend on labels.
+    ///
+    /// Example: eigenstream hsic data/ --label species --permutations 200
+    Hsic(HsicArgs),
     /// Write a seeded Parquet dataset.
     ///
     /// Example: eigenstream generate lowrank --rows 100000 --columns 32 --files 4 -o data
@@ -109,6 +115,22 @@ pub struct FitSpec {
     #[arg(long)]
     pub with_variance: bool,
 
+    /// Keep only the features that depend most on this label, whatever the method.
+    #[arg(long, value_name = "COL")]
+    pub score_by: Option<String>,
+
+    /// How many features --score-by keeps.
+    #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u32).range(1..))]
+    pub keep_features: Option<u32>,
+
+    /// The least score that --score-by keeps.
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    pub score_threshold: Option<f64>,
+
+    /// Score by magnitude, or as it is.
+    #[arg(long, value_enum, default_value_t)]
+    pub score: Score,
+
     /// Do not subtract the mean (latent semantic analysis).
     #[arg(long)]
     pub no_center: bool,
@@ -152,6 +174,21 @@ pub struct FitSpec {
     /// Resources.
     #[command(flatten)]
     pub resources: Resources,
+}
+
+/// For the defaults of all options.
+#[derive(Parser)]
+struct Defaults {
+    #[command(flatten)]
+    spec: FitSpec,
+}
+
+impl FitSpec {
+    /// All defaults, for supervised PCA of no data.
+    pub fn supervised() -> FitSpec {
+        let Defaults { spec } = Defaults::parse_from(["fit", "--method", "spca", "-"]);
+        FitSpec { data: Vec::new(), ..spec }
+    }
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -344,6 +381,82 @@ pub struct InspectArgs {
     /// Print the whole model as JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `hsic`.
+#[derive(Debug, Clone, Args)]
+pub struct HsicArgs {
+    /// Parquet files, globs, or directories.
+    #[arg(required = true, value_name = "DATA")]
+    pub data: Vec<String>,
+
+    /// Label columns, comma-separated.
+    #[arg(long, value_delimiter = ',', value_name = "COLS", required = true)]
+    pub label: Vec<String>,
+
+    /// Kernel over the labels. Default: delta for strings, bools and --classes, linear for numbers.
+    #[arg(long, value_enum)]
+    pub label_kernel: Option<LabelKernel>,
+
+    /// Gamma of the rbf kernel over labels. Default: 1 over the number of label columns.
+    #[arg(long, value_name = "G", value_parser = positive)]
+    pub label_gamma: Option<f64>,
+
+    /// Numeric labels are classes: equal or not.
+    #[arg(long)]
+    pub classes: bool,
+
+    /// Kernel over the features.
+    #[arg(long, value_enum, default_value_t)]
+    pub kernel: KernelKind,
+
+    /// Gamma of rbf, c1 of poly and sigmoid. Default: 1 over the number of features.
+    #[arg(long, value_name = "G", value_parser = positive)]
+    pub gamma: Option<f64>,
+
+    /// Another way to say gamma of rbf: 1 / (2 sigma²).
+    #[arg(long, value_name = "S", value_parser = positive)]
+    pub sigma: Option<f64>,
+
+    /// c2 of poly and sigmoid, c1 of linear.
+    #[arg(long, value_name = "C", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub coef0: f64,
+
+    /// Degree of poly.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub degree: u32,
+
+    /// Measure the scores of this model instead of the features.
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<PathBuf>,
+
+    /// Shuffle the labels this many times and tell how often that gives as much.
+    #[arg(long, value_name = "P", default_value_t = 0)]
+    pub permutations: usize,
+
+    /// Seed of the shuffles.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+
+    /// Columns that are features: names or globs, comma-separated. Default: all numeric ones.
+    #[arg(long, value_delimiter = ',', value_name = "GLOBS")]
+    pub columns: Vec<String>,
+
+    /// Columns that are not features: names or globs, comma-separated.
+    #[arg(long, value_delimiter = ',', value_name = "GLOBS")]
+    pub exclude: Vec<String>,
+
+    /// What to do with nulls and NaN.
+    #[arg(long, value_enum, default_value_t)]
+    pub nulls: Nulls,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+
+    /// Resources.
+    #[command(flatten)]
+    pub resources: Resources,
 }
 
 /// `generate`.

@@ -61,6 +61,19 @@ pub struct Question<'a> {
     pub max_passes: usize,
     /// Of supervised PCA.
     pub labels: Option<LabelShape>,
+    /// Of a pass that scores the features first.
+    pub scored: Option<ScoredShape>,
+}
+
+/// What a scoring pass depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct ScoredShape {
+    /// The label.
+    pub labels: LabelShape,
+    /// All features.
+    pub d: u64,
+    /// What workers decode them with.
+    pub pages: DecodeBytes,
 }
 
 /// What the bytes of supervised PCA depend on.
@@ -178,12 +191,17 @@ impl Question<'_> {
 
     /// What this many features hold in this form.
     pub fn ledger(&self, form: Form, threads: usize) -> Ledger {
-        let phases = match form {
+        let mut phases = match form {
             _ if self.labels.is_some() => self.supervised(form, threads),
             Form::Primal => self.primal(threads),
             Form::Dual => self.dual(threads),
             Form::Randomized => self.randomized(threads),
         };
+        if let Some(question) = self.scoring(false) {
+            let mut scoring = question.supervised(Form::Dual, threads).swap_remove(0);
+            scoring.name = "scoring";
+            phases.insert(0, scoring);
+        }
         Ledger { phases }
     }
 
@@ -288,13 +306,32 @@ impl Question<'_> {
         vec![stream, decompose, self.writing(self.k().min(r))]
     }
 
-    /// The most classes that fit on one thread.
-    pub fn most_classes(&self, form: Option<Form>, budget: &Budget) -> u64 {
+    /// The pass over all features that scores them, with or without their co-moment.
+    fn scoring(&self, with_variance: bool) -> Option<Question<'_>> {
+        let ScoredShape { labels, d, pages } = self.scored?;
+        Some(Question { labels: Some(LabelShape { with_variance, ..labels }), d, pages, scored: None, ..self.clone() })
+    }
+
+    /// True when the scores and the co-moment of all features fit one pass, and the co-moment is what is wanted.
+    pub fn scores_and_s(&self, threads: usize, budget: &Budget) -> bool {
+        let wanted = self.labels.is_none() && self.want.precision == Precision::Exact;
+        self.scoring(true).is_some_and(|all| {
+            let part = crate::solve::bytes(self.d);
+            let fits = all.ledger(Form::Dual, threads).peak_bytes().saturating_add(part) <= budget.bytes.0;
+            wanted && fits && (all.d as usize) < SHARED_FROM
+        })
+    }
+
+    /// The most classes that fit on this many threads, of the labels or of what is scored by.
+    pub fn most_classes(&self, form: Option<Form>, threads: usize, budget: &Budget) -> u64 {
+        if let (None, Some(scoring)) = (self.labels, self.scoring(false)) {
+            return scoring.most_classes(None, threads, budget);
+        }
         let fits = |r: u64| {
             let labels = self.labels.map(|l| LabelShape { r, ..l });
             let question = Question { labels, ..self.clone() };
             let forms = form.map_or(vec![Form::Primal, Form::Dual], |f| vec![f]);
-            forms.into_iter().any(|form| question.ledger(form, 1).peak_bytes() <= budget.bytes.0)
+            forms.into_iter().any(|form| question.ledger(form, threads).peak_bytes() <= budget.bytes.0)
         };
         let (mut low, mut high) = (0, MOST_CLASSES);
         while high - low > 1 {
@@ -338,7 +375,7 @@ pub fn choose(candidates: &[Candidate], spec: &FitSpec, n: u64, d: u64, label_fe
     }
     if let Some(r) = label_features {
         let form = smaller_side(d as usize, r as usize);
-        let why = format!("M = XHΔ has {d} × {r} numbers, and its smaller side is decomposed");
+        let why = "M = XHΔ adds up row by row, and its smaller side is decomposed".to_string();
         return (at(form), why);
     }
     let exact = if n < d { Form::Dual } else { Form::Primal };

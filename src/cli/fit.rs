@@ -3,6 +3,7 @@
 use super::args::{FitArgs, FitSpec};
 use super::forms::{self, Fitted};
 use super::plan::{FitPlan, chosen_line, passed_over_lines, threads_line};
+use super::scoring::narrow;
 use super::supervised::{Supervision, is_identity};
 use crate::accumulate::Moments;
 use crate::budget::Bytes;
@@ -27,7 +28,7 @@ pub fn run(args: &FitArgs, talk: Talk) -> Result<()> {
     plan.dataset.refuse_output(&[], &args.output)?;
     announce(&plan, talk);
     plan.check()?;
-    let model = fit(&plan, &args.fit, talk)?;
+    let model = fit(plan, &args.fit, talk)?;
     model.save(&args.output)?;
     let seconds = started.elapsed().as_secs_f64();
     talk.say(format!(
@@ -99,13 +100,26 @@ fn announce(plan: &FitPlan, talk: Talk) {
 }
 
 /// The passes and the decomposition.
-pub fn fit(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
+pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     if plan.dataset.rows() == 0 {
         return Err(Error::data(Place::file(plan.dataset.first_path()), "there are no rows to fit"));
     }
     // What the footers took while they were looked at.
     crate::budget::release_freed_memory();
-    let Fitted { moments, solution, tally, mut supervision } = forms::run(plan, spec, talk)?;
+    let mut plan = plan;
+    let (mut scoring, mut feature_scores, mut fitted) = (None, None, None);
+    if plan.scoring.is_some() {
+        let scored = forms::score(&plan, spec, talk)?;
+        (scoring, feature_scores, fitted) = (Some(scored.report), Some(scored.scores), scored.fitted);
+        plan = narrow(plan, spec, &scored.kept)?;
+        plan.check()?;
+    }
+    let plan = &plan;
+    let fitted = match fitted {
+        Some(fitted) => fitted,
+        None => forms::run(plan, spec, talk)?,
+    };
+    let Fitted { moments, solution, tally, mut supervision } = fitted;
     tell(plan, &tally, talk);
     if is_identity(spec) {
         supervision = Some(identity(&solution, &moments, spec));
@@ -120,6 +134,8 @@ pub fn fit(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
         hsic,
         total_variance,
         variances,
+        scoring,
+        feature_scores,
         columns: plan.want.features.clone(),
         asked: spec.components,
         scaling: plan.scaling,

@@ -8,6 +8,7 @@
 
 use super::args::{FitSpec, cores};
 use super::plan::FitPlan;
+use super::scoring::Scored;
 use super::supervised::Supervision;
 use crate::accumulate::{
     Accumulate, CoMoment, Covariance, Gram, GramSums, ImputedCovariance, Moments, Product, SHARED_FROM, Sketch, Spread,
@@ -51,6 +52,12 @@ pub fn run(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Fitted> {
         Form::Dual => pass.dual(),
         Form::Randomized => pass.randomized(),
     }
+}
+
+/// Scores the features, as the plan says.
+pub fn score(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Scored> {
+    let scoring = plan.scoring.as_ref().ok_or_else(|| Error::Internal("there is nothing to score by".into()))?;
+    Passes { plan, spec, talk }.score(scoring)
 }
 
 /// A fit under way.

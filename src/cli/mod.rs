@@ -6,8 +6,10 @@ pub mod candidates;
 pub mod demo;
 pub mod fit;
 pub mod forms;
+pub mod hsic;
 pub mod output;
 pub mod plan;
+pub mod scoring;
 pub mod supervised;
 
 use crate::error::Result;
@@ -23,6 +25,7 @@ pub fn name(command: &Command) -> &'static str {
         Command::Transform(_) => "transform",
         Command::Reconstruct(_) => "reconstruct",
         Command::Inspect(_) => "inspect",
+        Command::Hsic(_) => "hsic",
         Command::Generate(_) => "generate",
         Command::Demo(_) => "demo",
     }
@@ -37,6 +40,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Transform(args) => apply::transform(args, talk),
         Command::Reconstruct(args) => apply::reconstruct(args, talk),
         Command::Inspect(args) => inspect(args),
+        Command::Hsic(args) => hsic::run(args, talk),
         Command::Generate(args) => crate::generate::run(args, talk),
         Command::Demo(args) => demo::run(args, talk),
     }

@@ -4,7 +4,8 @@
 //! formulas). Once planned, a fit does not fail on its arguments and its bytes are known.
 
 use super::args::{FitSpec, FormChoice, PlanArgs};
-use super::candidates::{Candidate, LabelShape, Question, choose};
+use super::candidates::{Candidate, LabelShape, Question, ScoredShape, choose};
+use super::scoring::ScoringPlan;
 use crate::budget::{Budget, Bytes, Phase};
 use crate::error::{Error, Result};
 use crate::model::Method;
@@ -41,6 +42,10 @@ pub struct FitPlan {
     pub method: Method,
     /// The labels of supervised PCA.
     pub labels: Option<LabelPlan>,
+    /// What features are scored by, first.
+    pub scoring: Option<ScoringPlan>,
+    /// True when the pass that scores all features can gather their co-moment too.
+    pub together: bool,
     /// Classes that the memory has room for.
     pub most_classes: usize,
     /// All forms.
@@ -70,12 +75,25 @@ impl FitPlan {
         let choice = Choice {
             columns: spec.columns.clone(),
             exclude: spec.exclude.clone(),
-            reserved: spec.weight.iter().chain(&spec.label).cloned().collect(),
+            reserved: spec.weight.iter().chain(&spec.label).chain(&spec.score_by).cloned().collect(),
         };
         let chosen = choice.resolve(&dataset)?;
+        FitPlan::of(spec, dataset, chosen)
+    }
+
+    /// The same fit without the features at these (ascending) positions, which scoring has left out.
+    pub fn without(self, spec: &FitSpec, gone: &[usize]) -> Result<FitPlan> {
+        let FitPlan { dataset, chosen, .. } = self;
+        let chosen = Chosen { features: chosen.features.without(gone), ..chosen };
+        FitPlan::of(spec, dataset, chosen)
+    }
+
+    fn of(spec: &FitSpec, dataset: Dataset, chosen: Chosen) -> Result<FitPlan> {
         check_weight(spec, &dataset)?;
         check_precision(spec, &chosen)?;
-        let labels = LabelPlan::new(spec, &dataset)?;
+        let labels = LabelPlan::of(spec, &dataset)?;
+        let read = |name: &str| LabelPlan::new(spec, &dataset, &[name.to_string()], None).map(|l| l.want.read);
+        let scoring = ScoringPlan::new(spec, read)?;
         let want = Want {
             features: chosen.features.clone(),
             weight: spec.weight.clone(),
@@ -89,21 +107,25 @@ impl FitPlan {
         let pages = decode_bytes(&dataset, &want)?;
         let number = if is_single(&want.features) { Number::F32 } else { Number::F64 };
         let spool = columnwise::needs_spool(&dataset, &want.features).then_some(number);
+        let all = want.features.len() as u64;
+        let d = scoring.as_ref().map_or(all, |s| s.most_features(all));
         let question = Question {
             n: dataset.rows(),
-            d: want.features.len() as u64,
+            d,
             asked: spec.components,
             want: &want,
-            pages,
+            pages: pages.share(d, all),
             units: units(&dataset.files).len(),
             spool,
             threads: spec.resources.threads(),
             max_passes: usize::from(spec.max_passes),
             labels: labels.as_ref().map(|l| l.planned),
+            scored: scoring.as_ref().map(|s| ScoredShape { labels: s.shape(), d: all, pages }),
         };
         let candidates = question.candidates(&budget);
         let (choice, reason) = choose(&candidates, spec, question.n, question.d, question.labels.map(|l| l.r));
-        let most_classes = question.most_classes(spec.form.form(), &budget) as usize;
+        let together = candidates[choice].form == Form::Primal && question.scores_and_s(candidates[choice].threads, &budget);
+        let most_classes = question.most_classes(spec.form.form(), candidates[choice].threads, &budget) as usize;
         let block = question.block();
         let temp_dir = spec.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
         let spool = spool.filter(|_| candidates[choice].form == Form::Dual && labels.is_none()).map(|number| (temp_dir, number));
@@ -116,6 +138,8 @@ impl FitPlan {
             scaling,
             method: spec.method,
             labels,
+            scoring,
+            together,
             most_classes,
             candidates,
             choice,
@@ -194,6 +218,7 @@ impl FitPlan {
                 threads: 1,
                 max_passes: 1,
                 labels: self.labels.as_ref().map(|l| l.planned),
+                scored: None,
             };
             let candidates = question.candidates(&self.budget);
             candidates.iter().any(|c| c.fits && (self.auto || c.form == self.taken().form))
@@ -221,10 +246,10 @@ pub struct LabelPlan {
 }
 
 /// Classes that a plan reckons with, since footers do not tell how many there are.
-const PLANNED_CLASSES: u64 = 100;
+pub const PLANNED_CLASSES: u64 = 100;
 
 impl LabelPlan {
-    fn new(spec: &FitSpec, dataset: &Dataset) -> Result<Option<LabelPlan>> {
+    fn of(spec: &FitSpec, dataset: &Dataset) -> Result<Option<LabelPlan>> {
         if spec.method != Method::Spca || spec.label_kernel == Some(LabelKernel::Identity) {
             return Ok(None);
         }
@@ -240,8 +265,21 @@ impl LabelPlan {
         if spec.precision == Precision::Mixed {
             return misuse("--precision mixed is for the products of pca; spca has none, leave it out".into());
         }
-        let mut classes = spec.classes || spec.label_kernel == Some(LabelKernel::Delta);
-        for name in &spec.label {
+        LabelPlan::new(spec, dataset, &spec.label, spec.label_kernel).map(Some)
+    }
+
+    /// The identity kernel, which looks at no label.
+    pub fn identity(spec: &FitSpec) -> LabelPlan {
+        let want = LabelWant { columns: spec.label.clone(), read: LabelRead::Numbers };
+        let planned = LabelShape { r: 0, classes: false, with_variance: false };
+        LabelPlan { want, kernel: LabelKernel::Identity, gamma: None, planned }
+    }
+
+    /// What these columns are as labels.
+    fn new(spec: &FitSpec, dataset: &Dataset, columns: &[String], asked: Option<LabelKernel>) -> Result<LabelPlan> {
+        let misuse = |problem: String| Err(Error::Misuse(problem));
+        let mut classes = spec.classes || asked == Some(LabelKernel::Delta);
+        for name in columns {
             let kind = dataset.columns.iter().find(|c| c.name == *name).map(|c| &c.kind);
             match kind {
                 Some(kind) if labels::is_class(kind) => classes = true,
@@ -254,21 +292,21 @@ impl LabelPlan {
                 }
             }
         }
-        let kernel = spec.label_kernel.unwrap_or(if classes { LabelKernel::Delta } else { LabelKernel::Linear });
+        let kernel = asked.unwrap_or(if classes { LabelKernel::Delta } else { LabelKernel::Linear });
         let text = |name: &&String| {
             let kind = dataset.columns.iter().find(|c| c.name == **name).map(|c| &c.kind);
             matches!(kind, Some(Kind::Other(_)))
         };
-        if let Some(name) = spec.label.iter().find(text).filter(|_| kernel == LabelKernel::Rbf) {
+        if let Some(name) = columns.iter().find(text).filter(|_| kernel == LabelKernel::Rbf) {
             return misuse(format!("--label-kernel rbf needs numbers, but label '{name}' is text; use delta"));
         }
         // Distinct values of an rbf label are classes whose distances count.
         let read = if classes || kernel == LabelKernel::Rbf { LabelRead::Classes } else { LabelRead::Numbers };
-        let gamma = (kernel == LabelKernel::Rbf).then(|| spec.label_gamma.unwrap_or(1.0 / spec.label.len() as f64));
-        let want = LabelWant { columns: spec.label.clone(), read };
-        let r = if read == LabelRead::Classes { PLANNED_CLASSES } else { spec.label.len() as u64 };
+        let gamma = (kernel == LabelKernel::Rbf).then(|| spec.label_gamma.unwrap_or(1.0 / columns.len() as f64));
+        let want = LabelWant { columns: columns.to_vec(), read };
+        let r = if read == LabelRead::Classes { PLANNED_CLASSES } else { columns.len() as u64 };
         let planned = LabelShape { r, classes: read == LabelRead::Classes, with_variance: spec.with_variance };
-        Ok(Some(LabelPlan { want, kernel, gamma, planned }))
+        Ok(LabelPlan { want, kernel, gamma, planned })
     }
 }
 
@@ -364,6 +402,9 @@ fn as_text(plan: &FitPlan) -> String {
     let _ = writeln!(page, "features  {}", chosen_line(&plan.chosen, plan.dataset.columns.len()));
     for line in passed_over_lines(&plan.chosen) {
         let _ = writeln!(page, "          {line}");
+    }
+    if let Some(scoring) = &plan.scoring {
+        let _ = writeln!(page, "scoring   by {}, {}", scoring.label.columns.join(", "), scoring.describe());
     }
     if let Some(labels) = &plan.labels {
         let gamma = labels.gamma.map_or_else(String::new, |g| format!(", gamma {g}"));

@@ -193,7 +193,9 @@ impl Passes<'_> {
     }
 }
 
-fn with_s<A: Accumulate<Output = CoMoment>, B: Accumulate>(folded: ((A, B), Tally)) -> (Option<Array2<f64>>, B::Output, Tally) {
+pub(super) fn with_s<A: Accumulate<Output = CoMoment>, B: Accumulate>(
+    folded: ((A, B), Tally),
+) -> (Option<Array2<f64>>, B::Output, Tally) {
     let (sums, tally) = folded;
     let (co_moment, labels) = sums.finish();
     (Some(co_moment.s), labels, tally)

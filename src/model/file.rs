@@ -1,7 +1,8 @@
 //! A model as one safetensors file.
 //!
 //! Tensors, all f64 little-endian: `mean` (d), `scale` (d, if any), `components` (k × d),
-//! `eigenvalues`, `constants`, `variances` (k, if any). Under `__metadata__`, the key `eigenstream` holds the header as JSON,
+//! `eigenvalues`, `constants`, `variances` (k, if any),
+//! `feature_scores` (one per scored feature, if any). Under `__metadata__`, the key `eigenstream` holds the header as JSON,
 //! with the format's version and an xxHash64 of the JSON and all tensors. A newer format is refused
 //! with a sentence, and so is a file whose checksum or shapes do not fit.
 
@@ -83,6 +84,9 @@ impl Model {
         if let Some(variances) = &self.variances {
             tensors.push(("variances", vec![variances.len()], le_bytes(variances.iter())));
         }
+        if let Some(scores) = &self.feature_scores {
+            tensors.push(("feature_scores", vec![scores.len()], le_bytes(scores.iter())));
+        }
         if let Some(scale) = &self.scale {
             tensors.push(("scale", vec![scale.len()], le_bytes(scale.iter())));
         }
@@ -134,8 +138,10 @@ fn assemble(header: Header, tensors: &SafeTensors<'_>) -> std::result::Result<Mo
     let components = Array2::from_shape_vec((k, d), components.1).map_err(|e| e.to_string())?;
     let vector = |name: &str| tensor(tensors, name).map(|(_, data)| Array1::from_vec(data));
     let scale = if header.standardize { Some(vector("scale")?) } else { None };
-    let variances = if tensors.tensor("variances").is_ok() { Some(vector("variances")?) } else { None };
+    let optional = |name: &str| tensors.tensor(name).ok().map(|_| vector(name)).transpose();
+    let (variances, feature_scores) = (optional("variances")?, optional("feature_scores")?);
     let model = Model {
+        feature_scores,
         variances,
         mean: vector("mean")?,
         eigenvalues: vector("eigenvalues")?,
@@ -166,6 +172,11 @@ fn check(model: &Model, d: usize) -> std::result::Result<(), String> {
         ("features", header.features.len(), d),
         ("scale", model.scale.as_ref().map_or(d, |s| s.len()), d),
         ("constants", model.constants.len(), header.left_out.len()),
+        (
+            "feature_scores",
+            model.feature_scores.as_ref().map_or(0, |s| s.len()),
+            header.selection.scoring.as_ref().map_or(0, |s| s.candidates.len()),
+        ),
         ("variances", model.variances.as_ref().map_or(model.n_components(), |v| v.len()), model.n_components()),
         ("columns", header.columns.len(), d + header.left_out.len()),
     ];

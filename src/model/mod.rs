@@ -15,6 +15,7 @@ pub mod file;
 use crate::accumulate::Moments;
 pub use crate::solve::Form;
 use crate::solve::rules::{Answer, Components};
+use crate::solve::scoring::{Keep, Score};
 use crate::solve::supervised::LabelKernel;
 use crate::solve::{Certificate, Scaling, Solution};
 use crate::source::block::Precision;
@@ -41,6 +42,8 @@ pub struct Model {
     pub constants: Array1<f64>,
     /// Variance along each kept component, where it is not an eigenvalue over the degrees of freedom.
     pub variances: Option<Array1<f64>>,
+    /// Scores of all features that were scored against a label.
+    pub feature_scores: Option<Array1<f64>>,
 }
 
 /// The part of a model that is not numbers.
@@ -157,6 +160,28 @@ pub struct Selection {
     pub kept: usize,
     /// What each rule says.
     pub rules: Vec<Answer>,
+    /// How features were selected before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scoring: Option<ScoringReport>,
+}
+
+/// How features were selected by their scores against a label.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScoringReport {
+    /// The label.
+    pub by: String,
+    /// True when the label's values are classes.
+    pub classes: bool,
+    /// By magnitude or not.
+    pub score: Score,
+    /// What was asked for.
+    pub keep: Keep,
+    /// Features kept.
+    pub kept: usize,
+    /// The least score among them.
+    pub cut: f64,
+    /// All features that were scored; the tensor `feature_scores` has their scores.
+    pub candidates: Features,
 }
 
 /// Missing values met in the fit.
@@ -234,6 +259,10 @@ pub struct Provenance {
     pub total_variance: Option<f64>,
     /// Variance along each component, likewise.
     pub variances: Option<Array1<f64>>,
+    /// How features were selected before.
+    pub scoring: Option<ScoringReport>,
+    /// The scores of all of them.
+    pub feature_scores: Option<Array1<f64>>,
     /// What was read.
     pub ledger: Vec<LedgerEntry>,
     /// What must be told.
@@ -266,6 +295,7 @@ impl Model {
                 asked: from.asked.to_string(),
                 kept: solution.components.nrows(),
                 rules: solution.rules.answers(),
+                scoring: from.scoring,
             },
             certificate: solution.certificate,
             nulls: NullReport { policy: from.nulls, rows_dropped: from.tally.dropped, missing: by_name(&from.tally.missing) },
@@ -287,6 +317,7 @@ impl Model {
             eigenvalues: solution.eigenvalues,
             constants: sums.mean.select(ndarray::Axis(0), &inactive),
             variances: from.variances,
+            feature_scores: from.feature_scores,
         }
     }
 

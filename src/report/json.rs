@@ -35,7 +35,7 @@ pub fn model(model: &Model) -> Value {
         "kernel": {},
         "label": header.label.as_ref().map_or_else(|| json!({}), |l| json!(l)),
         "hsic": header.hsic,
-        "selection": header.selection,
+        "selection": selection(model),
         "certificate": header.certificate,
         "nulls": header.nulls,
         "weight": header.weight,
@@ -45,6 +45,18 @@ pub fn model(model: &Model) -> Value {
         "ledger": header.ledger,
         "version": header.version,
     })
+}
+
+/// How k came about, and with scoring the score of every feature by name.
+fn selection(model: &Model) -> Value {
+    let selection = &model.header.selection;
+    let mut value = json!(selection);
+    if let (Some(scoring), Some(scores)) = (&selection.scoring, &model.feature_scores) {
+        let names = scoring.candidates.names().zip(scores).map(|(name, score)| (name, json!(score)));
+        value["scoring"]["scores"] = Value::Object(names.collect());
+        value["scoring"]["features"] = json!(model.header.features.names().collect::<Vec<_>>());
+    }
+    value
 }
 
 /// Indented, with a newline at the end.

@@ -221,6 +221,17 @@ fn bar(share: f64) -> String {
 
 fn rules(model: &Model, page: &mut String) {
     let selection = &model.header.selection;
+    if let Some(s) = &selection.scoring {
+        let kind = if s.score == crate::solve::scoring::Score::Abs { "magnitude of the " } else { "" };
+        let _ = writeln!(
+            page,
+            "\nfeatures by the {kind}score against {}: kept {} of {}, cut at {}",
+            s.by,
+            s.kept,
+            s.candidates.len(),
+            number(s.cut)
+        );
+    }
     let answers: Vec<String> = selection
         .rules
         .iter()

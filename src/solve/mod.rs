@@ -7,9 +7,11 @@
 //! Holds A twice (once to check the vectors against) and LAPACK's work area: 32d² bytes at the peak.
 
 pub mod dual;
+pub mod hsic;
 pub mod krylov;
 pub mod randomized;
 pub mod rules;
+pub mod scoring;
 pub mod spectrum;
 pub mod supervised;
 

@@ -1,0 +1,353 @@
+//! `hsic`: how much the features, or a model's scores, depend on labels.
+//!
+//! With a linear kernel over the features HSIC = ‖M‖² / (n−1)², M = XHΔ, in one pass that holds no row. Other
+//! kernels, and permutations, need all rows in memory (8·n·d bytes) and go over their pairs in tiles.
+
+use super::args::{FitSpec, HsicArgs, cores};
+use super::plan::{FitPlan, LabelPlan};
+use crate::accumulate::{Accumulate, ClassLimit, ClassSums, Cross, LabelMap, Spread};
+use crate::budget::{Budget, Ledger, Phase};
+use crate::error::{Error, Place, Result};
+use crate::kernel::{Kernel, KernelKind};
+use crate::model::Model;
+use crate::pass::{self, Crew};
+use crate::project::Projector;
+use crate::report::text::{count, number};
+use crate::report::{self, Talk};
+use crate::solve::hsic::{Dependence, RowLabels, permutations};
+use crate::solve::supervised::{self, LabelKernel};
+use crate::source::labels::Class;
+use crate::source::{Block, LabelRead, Labels, ParquetSource, Source, Tally, Unit, Values, Want};
+use ndarray::{Array2, Axis};
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Computes and prints it.
+pub fn run(args: &HsicArgs, talk: Talk) -> Result<()> {
+    let started = Instant::now();
+    let model = args.model.as_ref().map(|path| Model::load(path)).transpose()?;
+    let mut spec = args.spec();
+    if let Some(model) = &model {
+        spec.columns = model.header.features.columns.iter().map(|c| glob::Pattern::escape(&c.name)).collect();
+    }
+    let plan = FitPlan::new(&spec)?;
+    if let Some(model) = &model {
+        model.header.features.check(&plan.dataset)?;
+    }
+    let labels = match (&plan.labels, args.label_kernel) {
+        (Some(labels), _) => labels.clone(),
+        (None, _) => LabelPlan::identity(&spec),
+    };
+    let question = Question { args, plan: &plan, labels: &labels, model: model.as_ref(), talk };
+    let d = question.width();
+    let kernel = question.kernel(d)?;
+    let answer = question.answer(kernel)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let p = answer.p_value();
+    if args.json {
+        return report::print(&report::json::pretty(&json!({
+            "hsic": answer.hsic,
+            "n_rows": answer.rows,
+            "n_features": d,
+            "kernel": kernel,
+            "label": {"columns": labels.want.columns, "kernel": labels.kernel, "gamma": labels.gamma},
+            "model": args.model,
+            "permutations": args.permutations,
+            "p_value": p,
+            "shuffled": answer.shuffled,
+            "seed": args.seed,
+            "rows_dropped": answer.dropped,
+            "seconds": seconds,
+        })));
+    }
+    let what = if model.is_some() { "scores" } else { "features" };
+    let mut page = format!(
+        "HSIC {}  ({} kernel over {d} {what}, {} kernel over {}, {})\n",
+        number(answer.hsic),
+        args.kernel_name(),
+        labels.kernel,
+        labels.want.columns.join(", "),
+        count(answer.rows, "row")
+    );
+    if let Some(p) = p {
+        let largest = answer.shuffled.iter().copied().fold(0.0, f64::max);
+        page += &format!("p = {p:.4}  ({} shuffles of the labels, the largest HSIC {})\n", args.permutations, number(largest));
+    }
+    if answer.dropped > 0 {
+        talk.say(format!("note: {} dropped for nulls", count(answer.dropped, "row")));
+    }
+    report::print(&page)
+}
+
+struct Question<'a> {
+    args: &'a HsicArgs,
+    plan: &'a FitPlan,
+    labels: &'a LabelPlan,
+    model: Option<&'a Model>,
+    talk: Talk,
+}
+
+struct Answer {
+    hsic: f64,
+    rows: u64,
+    dropped: u64,
+    shuffled: Vec<f64>,
+}
+
+impl Answer {
+    /// The share of shuffles that reach the HSIC found, itself among them.
+    fn p_value(&self) -> Option<f64> {
+        if self.shuffled.is_empty() {
+            return None;
+        }
+        let reach = self.shuffled.iter().filter(|h| **h >= self.hsic).count();
+        Some((reach + 1) as f64 / (self.shuffled.len() + 1) as f64)
+    }
+}
+
+impl Question<'_> {
+    /// Features, or scores.
+    fn width(&self) -> usize {
+        self.model.map_or(self.plan.want.features.len(), Model::n_components)
+    }
+
+    fn kernel(&self, d: usize) -> Result<Kernel> {
+        let args = self.args;
+        let gamma = match (args.gamma, args.sigma) {
+            (Some(_), Some(_)) => return Err(Error::Misuse("--gamma and --sigma say the same thing; give one".into())),
+            (Some(gamma), None) => gamma,
+            (None, Some(sigma)) => 1.0 / (2.0 * sigma * sigma),
+            (None, None) => {
+                if !matches!(args.kernel, KernelKind::Linear | KernelKind::Cosine) {
+                    self.talk.say(format!("note: gamma is 1/{d} unless --gamma or --sigma says otherwise"));
+                }
+                1.0 / d as f64
+            }
+        };
+        let coef0 = args.coef0;
+        Ok(match args.kernel {
+            KernelKind::Linear => Kernel::Linear { coef0 },
+            KernelKind::Poly => Kernel::Poly { gamma, coef0, degree: args.degree },
+            KernelKind::Rbf => Kernel::Rbf { gamma },
+            KernelKind::Sigmoid => Kernel::Sigmoid { gamma, coef0 },
+            KernelKind::Cosine => Kernel::Cosine,
+        })
+    }
+
+    fn answer(&self, kernel: Kernel) -> Result<Answer> {
+        let linear = matches!(kernel, Kernel::Linear { .. });
+        if linear && self.args.permutations == 0 {
+            match self.streamed() {
+                // Too many distinct labels to factor K_y: pair by pair, exactly.
+                Err(Error::TooManyClasses { .. }) if self.labels.kernel == LabelKernel::Rbf => {}
+                result => return result,
+            }
+        }
+        self.in_memory(kernel)
+    }
+
+    fn source(&self, read: LabelRead) -> Rows<'_> {
+        let mut want = Want { keep: None, ..self.plan.want.clone() };
+        if let Some(model) = self.model {
+            want.features = model.header.features.clone();
+            want.nulls = model.header.nulls.policy;
+        }
+        if let Some(labels) = &mut want.labels {
+            labels.read = read;
+        }
+        Rows {
+            inner: ParquetSource::new(&self.plan.dataset, want),
+            projector: self.model.map(|m| Projector::new(m, m.n_components())),
+        }
+    }
+
+    fn progress(&self) -> report::progress::Progress {
+        self.talk.progress("hsic", "rows", self.plan.dataset.rows(), self.plan.dataset.bytes())
+    }
+
+    /// ‖M‖² over (n−1)², in one pass.
+    fn streamed(&self) -> Result<Answer> {
+        let (d, threads) = (self.width(), self.plan.threads());
+        let source = self.source(self.labels.want.read);
+        let (moments, squares, tally) = match (self.labels.kernel, self.labels.want.read) {
+            (LabelKernel::Identity, _) => {
+                let (sums, tally) = pass::fold(&source, threads, &self.progress(), || Spread::new(d))?;
+                let moments = sums.finish();
+                let squares = moments.squares.sum();
+                (moments, squares, tally)
+            }
+            (_, LabelRead::Numbers) => {
+                let map = Arc::new(LabelMap::Linear { columns: self.labels.want.columns.len() });
+                let (sums, tally) = pass::fold(&source, threads, &self.progress(), || Cross::new(d, map.clone()))?;
+                let sums = sums.finish();
+                (sums.moments, sums.m.iter().map(|m| m * m).sum(), tally)
+            }
+            (kernel, LabelRead::Classes) => {
+                let exact = if kernel == LabelKernel::Rbf { super::supervised::EXACT_LABELS } else { usize::MAX };
+                let limit = ClassLimit {
+                    classes: self.plan.most_classes.min(exact),
+                    label: self.labels.want.columns.join(", "),
+                    hint: "a label that names each row is an id; choose another, or allow more --memory".into(),
+                };
+                let (sums, tally) = pass::fold(&source, threads, &self.progress(), || ClassSums::new(d, limit.clone()))?;
+                let sums = sums.finish();
+                let m = match self.labels.gamma {
+                    Some(gamma) => supervised::rbf_over_classes(&sums, gamma, cores())?,
+                    None => sums.m.clone(),
+                };
+                (sums.moments, m.iter().map(|m| m * m).sum(), tally)
+            }
+        };
+        self.enough(moments.rows)?;
+        let freedom = moments.weight - 1.0;
+        Ok(Answer { hsic: squares / (freedom * freedom), rows: moments.rows, dropped: tally.dropped, shuffled: Vec::new() })
+    }
+
+    /// All rows, pair by pair, for the labels as they are and shuffled.
+    fn in_memory(&self, kernel: Kernel) -> Result<Answer> {
+        let (n, d, shuffles) = (self.plan.dataset.rows(), self.width() as u64, self.args.permutations);
+        let q = self.labels.want.columns.len() as u64;
+        let budget = Budget::new(self.args.resources.memory);
+        let phase = Phase::new("pairs of rows")
+            .hold("all rows", 24u64.saturating_mul(n).saturating_mul(d))
+            .hold("labels and row sums", 8 * n * (q + 4))
+            .hold("orders of the labels", 4u64.saturating_mul(n).saturating_mul(shuffles as u64 + 1));
+        let ledger = Ledger { phases: vec![phase] };
+        ledger.check(&budget, || {
+            let all = ledger.peak_bytes().div_ceil(1_000_000);
+            format!("allow --memory {all}MB, or take the linear kernel without --permutations, which holds no row")
+        })?;
+        let read = if self.labels.want.read == LabelRead::Classes && self.labels.kernel != LabelKernel::Rbf {
+            LabelRead::Classes
+        } else {
+            LabelRead::Numbers
+        };
+        let (mut x, labels, tally) = self.rows(read)?;
+        self.enough(x.nrows() as u64)?;
+        // Centring changes nothing of HSIC for a linear kernel and nothing at all of rbf, and keeps the digits.
+        if kernel.is_shift_invariant() || matches!(kernel, Kernel::Linear { .. }) {
+            let mean = x.mean_axis(Axis(0)).unwrap_or_default();
+            x -= &mean;
+        }
+        let dependence = Dependence {
+            x: &x,
+            kernel,
+            labels: &labels,
+            label_kernel: self.labels.kernel,
+            label_gamma: self.labels.gamma.unwrap_or(1.0),
+            threads: self.args.resources.threads(),
+        };
+        let traces = dependence.traces(&permutations(x.nrows(), shuffles, self.args.seed));
+        let freedom = x.nrows() as f64 - 1.0;
+        let mut hsic = traces.iter().map(|t| t / (freedom * freedom));
+        let found = hsic.next().unwrap_or(0.0);
+        Ok(Answer { hsic: found, rows: x.nrows() as u64, dropped: tally.dropped, shuffled: hsic.collect() })
+    }
+
+    fn enough(&self, rows: u64) -> Result<()> {
+        if rows >= 2 {
+            return Ok(());
+        }
+        let place = Place::file(self.plan.dataset.first_path());
+        Err(Error::data(place, format!("{} left, but dependence needs at least 2", count(rows, "row"))))
+    }
+
+    fn rows(&self, read: LabelRead) -> Result<(Array2<f64>, RowLabels, Tally)> {
+        let source = self.source(read);
+        let crew = Crew { threads: self.plan.threads(), queue: 1 };
+        let (mut cells, mut ids, mut numbers, mut tally) = (Vec::new(), Vec::new(), Vec::new(), Tally::default());
+        let mut known: HashMap<Class, u32> = HashMap::new();
+        let give = |_: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<Block>| {
+            for block in blocks {
+                out.give(block?);
+            }
+            Ok(())
+        };
+        pass::map(&source, crew, &self.progress(), give, |_, mut block| {
+            tally.add(std::mem::take(&mut block.tally));
+            match block.labels.take() {
+                Some(Labels::Numbers(y)) => numbers.extend(y.iter()),
+                Some(Labels::Classes { ids: local, classes }) => {
+                    let place = |class: Class, known: &mut HashMap<Class, u32>| {
+                        let next = known.len() as u32;
+                        *known.entry(class).or_insert(next)
+                    };
+                    let global: Vec<u32> = classes.into_iter().map(|class| place(class, &mut known)).collect();
+                    ids.extend(local.into_iter().map(|id| global[id as usize]));
+                }
+                None => {}
+            }
+            if !block.missing.is_empty() {
+                let cell = block.missing[0];
+                let name = self.plan.want.features.name(cell.feature as usize);
+                let place = Place::file(self.plan.dataset.first_path()).column(name);
+                return Err(Error::data(place, "has nulls; pairs of rows have no mean to put there, choose --nulls drop"));
+            }
+            cells.extend(block.into_f64().iter());
+            Ok(())
+        })?;
+        let d = self.width();
+        let shape = |data: Vec<f64>, width: usize| {
+            Array2::from_shape_vec((data.len() / width.max(1), width), data).map_err(|e| Error::Internal(format!("rows: {e}")))
+        };
+        let x = shape(cells, d)?;
+        let labels = match read {
+            LabelRead::Classes => RowLabels::Classes(ids),
+            LabelRead::Numbers => RowLabels::Numbers(shape(numbers, self.labels.want.columns.len())?),
+        };
+        Ok((x, labels, tally))
+    }
+}
+
+/// Rows of the files, or their scores.
+struct Rows<'a> {
+    inner: ParquetSource,
+    projector: Option<Projector<'a>>,
+}
+
+impl Source for Rows<'_> {
+    fn units(&self) -> &[Unit] {
+        self.inner.units()
+    }
+
+    fn n_features(&self) -> usize {
+        self.projector.as_ref().map_or(self.inner.n_features(), Projector::k)
+    }
+
+    fn blocks(&self, unit: usize) -> Result<Box<dyn Iterator<Item = Result<Block>> + '_>> {
+        let blocks = self.inner.blocks(unit)?;
+        let Some(projector) = &self.projector else { return Ok(blocks) };
+        Ok(Box::new(blocks.map(move |block| {
+            let mut block = block?;
+            let (labels, weights, tally) = (block.labels.take(), block.weights.take(), std::mem::take(&mut block.tally));
+            let scores = projector.scores(&projector.centred(block)).reversed_axes();
+            let values = Values::F64(scores.as_standard_layout().into_owned());
+            Ok(Block { values, weights, labels, missing: Vec::new(), kept: None, tally })
+        })))
+    }
+}
+
+impl HsicArgs {
+    /// The columns and labels as a fit would take them.
+    fn spec(&self) -> FitSpec {
+        let kernel = self.label_kernel;
+        FitSpec {
+            data: self.data.clone(),
+            label: self.label.clone(),
+            label_kernel: kernel,
+            label_gamma: self.label_gamma,
+            classes: self.classes,
+            columns: self.columns.clone(),
+            exclude: self.exclude.clone(),
+            nulls: self.nulls,
+            resources: self.resources.clone(),
+            ..FitSpec::supervised()
+        }
+    }
+
+    fn kernel_name(&self) -> String {
+        format!("{:?}", self.kernel).to_lowercase()
+    }
+}

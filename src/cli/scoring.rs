@@ -1,0 +1,178 @@
+//! `--score-by`: keep the features that depend most on a label, then fit as if there were no others.
+//!
+//! One pass gives all scores; where the covariance of all features is held anyway (primal PCA), the same pass
+//! gives it too and the model is made from its part.
+
+use super::args::{FitSpec, cores};
+use super::candidates::LabelShape;
+use super::forms::{Fitted, Passes};
+use super::plan::{FitPlan, PLANNED_CLASSES};
+use crate::accumulate::{Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, Cross, ImputedCovariance, LabelMap, Moments};
+use crate::error::{Error, Result};
+use crate::model::ScoringReport;
+use crate::pass;
+use crate::report::text::count;
+use crate::solve::scoring::{self, Keep};
+use crate::solve::solve;
+use crate::source::block::Precision;
+use crate::source::{LabelRead, LabelWant, Nulls, ParquetSource, Tally, Want};
+use ndarray::{Array1, Axis};
+use std::sync::Arc;
+
+/// What is scored, and how much of it is kept.
+#[derive(Debug, Clone)]
+pub struct ScoringPlan {
+    /// The label.
+    pub label: LabelWant,
+    /// How many, or how good.
+    pub keep: Keep,
+}
+
+impl ScoringPlan {
+    /// From what was typed; `labels` knows what a column can be.
+    pub fn new(spec: &FitSpec, read: impl FnOnce(&str) -> Result<LabelRead>) -> Result<Option<ScoringPlan>> {
+        let misuse = |problem: &str| Err(Error::Misuse(problem.into()));
+        let keep = match (&spec.score_by, spec.keep_features, spec.score_threshold) {
+            (None, None, None) => return Ok(None),
+            (None, ..) => {
+                return misuse("--keep-features and --score-threshold need a label to score by; name it with --score-by");
+            }
+            (Some(_), None, None) => return misuse("--score-by needs --keep-features Q or --score-threshold T"),
+            (Some(_), Some(_), Some(_)) => return misuse("--keep-features and --score-threshold are two ways to cut; give one"),
+            (Some(_), Some(q), None) => Keep::Features(q as usize),
+            (Some(_), None, Some(t)) => Keep::Threshold(t),
+        };
+        let name = spec.score_by.clone().unwrap_or_default();
+        let read = read(&name)?;
+        Ok(Some(ScoringPlan { label: LabelWant { columns: vec![name], read }, keep }))
+    }
+
+    /// "the best 20 features", "features that score 0.3 or more".
+    pub fn describe(&self) -> String {
+        match self.keep {
+            Keep::Features(q) => format!("the best {}", count(q as u64, "feature")),
+            Keep::Threshold(t) => format!("features that score {t} or more"),
+        }
+    }
+
+    /// Features that are kept at most.
+    pub fn most_features(&self, all: u64) -> u64 {
+        match self.keep {
+            Keep::Features(q) => all.min(q as u64),
+            Keep::Threshold(_) => all,
+        }
+    }
+
+    /// For the planner.
+    pub fn shape(&self) -> LabelShape {
+        let classes = self.label.read == LabelRead::Classes;
+        LabelShape { r: if classes { PLANNED_CLASSES } else { 1 }, classes, with_variance: false }
+    }
+}
+
+/// Scores of all features and those kept.
+pub struct Scored {
+    /// For the model.
+    pub report: ScoringReport,
+    /// One per feature.
+    pub scores: Array1<f64>,
+    /// Positions of the kept features.
+    pub kept: Vec<usize>,
+    /// The fit, where the same pass gave it.
+    pub fitted: Option<Fitted>,
+}
+
+impl Passes<'_> {
+    /// The scores, and the fit too where one pass gives both.
+    pub(super) fn score(&self, scoring: &ScoringPlan) -> Result<Scored> {
+        let plan = self.plan;
+        let d = plan.want.features.len();
+        let want = Want { labels: Some(scoring.label.clone()), precision: Precision::Exact, ..plan.want.clone() };
+        let source = ParquetSource::new(&plan.dataset, want);
+        let together = plan.together;
+        let (s, moments, scores, tally) = match scoring.label.read {
+            LabelRead::Numbers => {
+                let map = Arc::new(LabelMap::Linear { columns: 1 });
+                let (s, sums, tally) = self.sums(&source, together, || Cross::new(d, map.clone()))?;
+                let scores = scoring::numeric(&sums, plan.scaling);
+                (s, sums.moments, scores, tally)
+            }
+            LabelRead::Classes => {
+                let limit = ClassLimit {
+                    classes: plan.most_classes.max(2),
+                    label: scoring.label.columns.join(", "),
+                    hint: "a label that names each row is an id; choose another to score by".into(),
+                };
+                let (s, sums, tally) = self.sums(&source, together, || ClassSums::new(d, limit.clone()))?;
+                let scores = scoring::classes(&sums, plan.scaling);
+                (s, sums.moments, scores, tally)
+            }
+        };
+        self.check(&moments, &tally)?;
+        let (kept, cut) = scoring::select(&scores, self.spec.score, scoring.keep);
+        if kept.is_empty() {
+            let best = scores.iter().fold(0.0f64, |a, b| a.max(b.abs()));
+            return Err(self.refusal(format!("no feature scores as much as --score-threshold; the best scores {best}")));
+        }
+        let by = scoring.label.columns.join(", ");
+        self.talk.say(format!("scored by {by}: kept {} of {}, cut at {cut:.4}", kept.len(), count(d as u64, "feature")));
+        let report = ScoringReport {
+            by,
+            classes: scoring.label.read == LabelRead::Classes,
+            score: self.spec.score,
+            keep: scoring.keep,
+            kept: kept.len(),
+            cut,
+            candidates: plan.want.features.clone(),
+        };
+        // Rows that were dropped for features that are not kept, or for their label, belong to the fit.
+        let fitted = s.filter(|_| tally.dropped == 0).map(|s| self.from_part(s, &moments, &kept, tally)).transpose()?;
+        Ok(Scored { report, scores, kept, fitted })
+    }
+
+    /// The label's sums, with S where wanted.
+    fn sums<A: Accumulate>(
+        &self,
+        source: &ParquetSource,
+        together: bool,
+        fresh: impl Fn() -> A + Sync,
+    ) -> Result<(Option<ndarray::Array2<f64>>, A::Output, Tally)> {
+        let d = self.plan.want.features.len();
+        let (threads, progress) = (self.plan.threads(), self.progress());
+        Ok(match (together, self.plan.want.nulls) {
+            (false, _) => {
+                let (sums, tally) = pass::fold(source, threads, &progress, fresh)?;
+                (None, sums.finish(), tally)
+            }
+            (true, Nulls::Mean) => {
+                super::supervised::with_s(pass::fold(source, threads, &progress, || (ImputedCovariance::new(d), fresh()))?)
+            }
+            (true, _) => super::supervised::with_s(pass::fold(source, threads, &progress, || (Covariance::new(d), fresh()))?),
+        })
+    }
+
+    /// The model of the kept features from the co-moment of all.
+    fn from_part(&self, s: ndarray::Array2<f64>, all: &Moments, kept: &[usize], tally: Tally) -> Result<Fitted> {
+        let part = |a: &Array1<f64>| a.select(Axis(0), kept);
+        let (mean, rest, squares) = (part(&all.mean), part(&all.rest), part(&all.squares));
+        let moments = Moments { mean, rest, squares, ..all.clone() };
+        let s = s.select(Axis(0), kept).select(Axis(1), kept).as_standard_layout().into_owned();
+        let (moments, solution) = solve(CoMoment { moments, s }, self.plan.scaling, self.spec.components, cores())?;
+        Ok(Fitted { moments, solution, tally: narrowed(tally, kept), supervision: None })
+    }
+}
+
+/// The tally of the kept features, by their new positions.
+fn narrowed(tally: Tally, kept: &[usize]) -> Tally {
+    let place = |j: &u32| kept.binary_search(&(*j as usize)).ok().map(|at| at as u32);
+    let only = |counts: &std::collections::BTreeMap<u32, u64>| counts.iter().filter_map(|(j, n)| Some((place(j)?, *n))).collect();
+    Tally { missing: only(&tally.missing), rounded: only(&tally.rounded), ..tally }
+}
+
+/// The plan for the kept features alone.
+pub fn narrow(plan: FitPlan, spec: &FitSpec, kept: &[usize]) -> Result<FitPlan> {
+    let d = plan.want.features.len();
+    let keep: std::collections::HashSet<usize> = kept.iter().copied().collect();
+    let gone: Vec<usize> = (0..d).filter(|j| !keep.contains(j)).collect();
+    plan.without(spec, &gone)
+}

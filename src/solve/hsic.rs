@@ -1,0 +1,159 @@
+//! The empirical Hilbert-Schmidt independence criterion (seed, eq. HSIC), by tiles, and how it varies when labels
+//! are shuffled.
+//!
+//! Enters: all rows x (n × d), their labels, a kernel over each. Leaves: tr(K H L H) for the labels as they are and
+//! for each permutation π of them. Holds the rows, the row sums of K and L, and one tile per thread; never n × n.
+//!
+//! ```text
+//! tr(K H L H) = Σ K_ij L_ij − 2/n Σ_i k_i l_i + k l / n²        k_i = Σ_j K_ij, k = Σ_i k_i; l likewise
+//! ```
+//!
+//! Shuffling the labels permutes l and the L_ij, and leaves k as it is. Each tile of K is made once for all
+//! permutations, and only on and above the diagonal.
+
+use super::supervised::LabelKernel;
+use crate::blas;
+use crate::kernel::Kernel;
+use ndarray::{Array2, s};
+use rand::RngExt;
+use rand_pcg::Pcg64;
+use std::sync::Mutex;
+
+/// Rows of a tile.
+const TILE: usize = 256;
+
+/// Labels of all rows.
+#[derive(Debug, Clone)]
+pub enum RowLabels {
+    /// Ids of classes.
+    Classes(Vec<u32>),
+    /// n × q.
+    Numbers(Array2<f64>),
+}
+
+impl RowLabels {
+    /// L_ij.
+    fn kernel(&self, kernel: LabelKernel, gamma: f64, i: usize, j: usize) -> f64 {
+        match (self, kernel) {
+            (_, LabelKernel::Identity) => f64::from(u8::from(i == j)),
+            (RowLabels::Classes(ids), _) => f64::from(u8::from(ids[i] == ids[j])),
+            (RowLabels::Numbers(y), LabelKernel::Rbf) => {
+                let distance: f64 = y.row(i).iter().zip(y.row(j)).map(|(a, b)| (a - b) * (a - b)).sum();
+                (-gamma * distance).exp()
+            }
+            (RowLabels::Numbers(y), LabelKernel::Delta) => f64::from(u8::from(y.row(i) == y.row(j))),
+            (RowLabels::Numbers(y), _) => y.row(i).dot(&y.row(j)),
+        }
+    }
+}
+
+/// A question of dependence.
+pub struct Dependence<'a> {
+    /// n × d.
+    pub x: &'a Array2<f64>,
+    /// The kernel over rows.
+    pub kernel: Kernel,
+    /// The labels.
+    pub labels: &'a RowLabels,
+    /// The kernel over them.
+    pub label_kernel: LabelKernel,
+    /// γ, if that is rbf.
+    pub label_gamma: f64,
+    /// Workers.
+    pub threads: usize,
+}
+
+/// The order of the labels: as they are, then shuffled.
+pub fn permutations(n: usize, count: usize, seed: u64) -> Vec<Vec<u32>> {
+    let mut rng = Pcg64::new(u128::from(seed), 0x951C);
+    let same: Vec<u32> = (0..n as u32).collect();
+    let mut orders = vec![same];
+    for _ in 0..count {
+        let mut order = orders[0].clone();
+        // Fisher and Yates.
+        for i in (1..n).rev() {
+            order.swap(i, rng.random_range(0..=i));
+        }
+        orders.push(order);
+    }
+    orders
+}
+
+/// What one tile adds.
+struct Part {
+    rows: Vec<f64>,
+    columns: Vec<f64>,
+    products: Vec<f64>,
+}
+
+impl Dependence<'_> {
+    /// tr(K H L H) under each order of the labels.
+    pub fn traces(&self, orders: &[Vec<u32>]) -> Vec<f64> {
+        let n = self.x.nrows();
+        let tiles: Vec<(usize, usize)> = (0..n).step_by(TILE).flat_map(|i| (i..n).step_by(TILE).map(move |j| (i, j))).collect();
+        let l = self.label_sums();
+        let mut k = vec![0.0; n];
+        let mut products = vec![0.0; orders.len()];
+        // Tiles are added in order, some at a time, so that the sum does not depend on the threads.
+        for some in tiles.chunks(64) {
+            let parts: Mutex<Vec<Option<Part>>> = Mutex::new(some.iter().map(|_| None).collect());
+            blas::serial(|| {
+                blas::for_each(self.threads, some.iter().enumerate().collect(), |(at, (i, j))| {
+                    let part = self.part(*i, *j, orders);
+                    parts.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(part);
+                })
+            });
+            let parts = parts.into_inner().unwrap_or_else(|e| e.into_inner());
+            for ((i, j), part) in some.iter().zip(parts.into_iter().flatten()) {
+                part.rows.iter().enumerate().for_each(|(a, v)| k[i + a] += v);
+                part.columns.iter().enumerate().for_each(|(b, v)| k[j + b] += v);
+                part.products.iter().zip(&mut products).for_each(|(v, p)| *p += v);
+            }
+        }
+        let (k_all, l_all) = (k.iter().sum::<f64>(), l.iter().sum::<f64>());
+        let n = n as f64;
+        let trace = |(order, product): (&Vec<u32>, &f64)| {
+            let along: f64 = order.iter().zip(&k).map(|(at, k)| k * l[*at as usize]).sum();
+            product - 2.0 / n * along + k_all * l_all / (n * n)
+        };
+        orders.iter().zip(&products).map(trace).collect()
+    }
+
+    /// The tile at rows i and j, and its mirror image.
+    fn part(&self, i: usize, j: usize, orders: &[Vec<u32>]) -> Part {
+        let n = self.x.nrows();
+        let (rows, columns) = (i..(i + TILE).min(n), j..(j + TILE).min(n));
+        let k = self.kernel.tile(self.x.slice(s![rows.clone(), ..]), self.x.slice(s![columns.clone(), ..]));
+        let twice = if i == j { 1.0 } else { 2.0 };
+        let product = |order: &Vec<u32>| {
+            let label = |a: usize, b: usize| {
+                let (a, b) = (order[i + a] as usize, order[j + b] as usize);
+                self.labels.kernel(self.label_kernel, self.label_gamma, a, b)
+            };
+            twice * k.indexed_iter().map(|((a, b), k)| k * label(a, b)).sum::<f64>()
+        };
+        Part {
+            rows: k.rows().into_iter().map(|r| r.sum()).collect(),
+            columns: if i == j { Vec::new() } else { k.columns().into_iter().map(|c| c.sum()).collect() },
+            products: orders.iter().map(product).collect(),
+        }
+    }
+
+    /// l_i: by counting for classes, by a sum for the linear kernel, pair by pair for rbf.
+    fn label_sums(&self) -> Vec<f64> {
+        let n = self.x.nrows();
+        match (self.labels, self.label_kernel) {
+            (_, LabelKernel::Identity) => vec![1.0; n],
+            (RowLabels::Classes(ids), _) => {
+                let mut counts = std::collections::HashMap::new();
+                ids.iter().for_each(|id| *counts.entry(id).or_insert(0.0) += 1.0);
+                ids.iter().map(|id| counts[id]).collect()
+            }
+            (RowLabels::Numbers(y), LabelKernel::Linear) => y.dot(&y.sum_axis(ndarray::Axis(0))).to_vec(),
+            (RowLabels::Numbers(_), kernel) => {
+                let row = |i: usize| (0..n).map(|j| self.labels.kernel(kernel, self.label_gamma, i, j)).sum();
+                (0..n).map(row).collect()
+            }
+        }
+    }
+}
