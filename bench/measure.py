@@ -1,6 +1,6 @@
 """Runs eigenstream and its peers alternately, three times each, and prints the best of each as a Markdown table.
 
-    measure.py DATA BINARIES PYTHON
+    measure.py DATA BINARIES PYTHON [GROUPS WHOSE NAME HAS THIS]
 
 Time is wall time of the whole command. Memory is the child's peak RSS (wait4). The ratio is to the peer named in the
 last column; the goal is what that ratio is to be at most.
@@ -8,11 +8,12 @@ last column; the goal is what that ratio is to be at most.
 import glob, json, os, platform, subprocess, sys, tempfile, time
 
 data, binaries, python = sys.argv[1:4]
+only = sys.argv[4] if len(sys.argv) > 4 else ""
 here = os.path.dirname(os.path.abspath(__file__))
 work = tempfile.mkdtemp()
 es, floor = f"{binaries}/eigenstream", f"{binaries}/examples/floor"
 model, scores = f"{work}/m", f"{work}/s.parquet"
-tall, embed, wide, both, flat, genes, tiny = (f"{data}/{name}" for name in ("tall", "embed", "wide", "both", "flat", "genes", "tiny"))
+tall, embed, wide, both, flat, genes, tiny, few = (f"{data}/{name}" for name in ("tall", "embed", "wide", "both", "flat", "genes", "tiny", "few"))
 exact = f"{work}/exact"
 threads = str(os.cpu_count())
 ROUNDS = 3
@@ -30,7 +31,7 @@ def bare(prefix, where):
     return [floor, threads, prefix, *sorted(glob.glob(f"{where}/*.parquet"))]
 
 
-# Each group is run in turns. (label, commands, compared with, at most)
+# Each group is run in turns. (label, commands, at most so much of its time, for a second variant of ours)
 GROUPS = [
     ("fit, 4M × 64 f64, k = 10", [
         ("eigenstream", [fit(tall, "--columns", "x*", "-k", "10")], None, None),
@@ -49,6 +50,14 @@ GROUPS = [
         ("numpy in f32", [peer("numpy_cov", embed, "-", "64")], 0.80, 0.50),
         ("floor: decode + dsyrk (f64)", [bare("embedding", embed)], 1.25, None),
     ]),
+    ("supervised PCA (HSIC, delta kernel), 4M × 64 f64, 10 classes", [
+        ("eigenstream", [fit(tall, "--columns", "x*", "--method", "spca", "--label", "y")], None, None),
+        ("our own PCA fit of the same columns", [fit(tall, "--columns", "x*")], 1.15, None),
+    ]),
+    *[(f"supervised PCA, {n:,} × 64, as n grows", [
+        ("eigenstream", [fit(f"{few}/n{n}.parquet", "--columns", "x*", "--method", "spca", "--label", "y")], None, None),
+        ("numpy, the dense n × n formula", [peer("dense_spca", f"{few}/n{n}.parquet")], None, None),
+    ]) for n in (2_500, 5_000, 10_000)],
     ("fit, 10 × 8,319 f64 columns (dual form)", [
         ("eigenstream", [fit(tiny)], None, None),
         ("scikit-learn PCA in memory", [peer("sklearn_inmem", tiny)], None, None),
@@ -107,6 +116,8 @@ def machine():
 
 print(f"<!-- bench/run: {machine()} -->")
 for label, entries in GROUPS:
+    if only not in label:
+        continue
     best = {}
     for _ in range(ROUNDS):
         for name, commands, *_ in entries:
@@ -122,6 +133,8 @@ for label, entries in GROUPS:
         print(f"| {name} | {wall:.2f} | {peak:.0f} | {shares} | {goals} |", flush=True)
     if label in COMPARED:
         print(f"\n{compared()}", flush=True)
+if only:
+    sys.exit()
 print("\n**20 leading eigenpairs of a 4,000 × 4,000 matrix in memory**\n")
 for kind, what in (("lowrank", "decaying spectrum"), ("wishart", "flat spectrum")):
     said = subprocess.run([f"{binaries}/examples/topk", "4000", "20", kind], capture_output=True, text=True, check=True).stdout

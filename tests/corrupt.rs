@@ -75,7 +75,7 @@ fn damaged_parquet_is_refused_or_fitted() {
             let Command::Fit(args) = cli.command else { unreachable!() };
             let fit = FitPlan::new(&args.fit).and_then(|plan| {
                 plan.check()?;
-                fit::fit(&plan, &args.fit, Talk::new(true))
+                fit::fit(plan, &args.fit, Talk::new(true))
             });
             match fit {
                 Ok(_) => fitted += 1,

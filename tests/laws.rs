@@ -2,11 +2,13 @@
 
 use crate::oracle::two_pass;
 use eigenstream::accumulate::{
-    Accumulate, CoMoment, Covariance, Gram, GramSums, ImputedCovariance, Product, Scaling, Sketch, Spread, TiledCovariance,
+    Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, Cross, Gram, GramSums, ImputedCovariance, LabelMap, Product,
+    Scaling, Sketch, Spread, TiledCovariance,
 };
 use eigenstream::pass::{self, Unwatched};
 use eigenstream::source::block::Precision;
-use eigenstream::source::{Block, InMemory, MissingCell, Values};
+use eigenstream::source::labels::ClassValue;
+use eigenstream::source::{Block, InMemory, Labels, MissingCell, Values};
 use ndarray::{Array1, Array2, ShapeBuilder, s};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -172,6 +174,65 @@ proptest! {
             // The oracle's mean is one double: 1e8 leaves it half a unit in the last place off.
             let offset = expected.mean.iter().fold(1.0f64, |m, v| m.max(v.abs()));
             prop_assert!((g[[i, j]] - dense).abs() <= 64.0 * f64::EPSILON * offset * d as f64 * w.fold(1.0, |m, v| v.max(m)));
+        }
+    }
+
+    #[test]
+    fn sums_per_class_agree_for_any_split((rows, cuts) in rows_and_cuts(true), weighted: bool, f_order: bool) {
+        let (n, d) = rows.x.dim();
+        let w = if weighted { rows.w.clone() } else { Array1::ones(n) };
+        let seen = |j: usize| rows.x.column(j).iter().zip(&w).any(|(x, w)| !x.is_nan() && *w > 0.0);
+        prop_assume!((0..d).all(seen));
+        let class = |i: usize| (i * 5 + i / 3) % 4;
+        let mean = two_pass(&rows.x, &w).mean;
+        let limit = ClassLimit { classes: 9, label: "c".into(), hint: String::new() };
+        let mut total = ClassSums::new(d, limit.clone());
+        for pair in cuts.windows(2) {
+            let mut part = ClassSums::new(d, limit.clone());
+            let mut block = rows.block(pair[0]..pair[1], weighted, f_order);
+            let values = (0..4).rev().map(|c| vec![ClassValue::Int(c)]).collect();
+            block.labels = Some(Labels::Classes { ids: (pair[0]..pair[1]).map(|i| 3 - class(i) as u32).collect(), classes: values });
+            part.update(block);
+            total.merge(part);
+        }
+        let found = total.finish();
+        prop_assert!(found.classes.is_sorted());
+        for (c, value) in found.classes.iter().enumerate() {
+            let id = value[0].number().unwrap() as usize;
+            let members: Vec<usize> = (0..n).filter(|i| class(*i) == id).collect();
+            for j in 0..d {
+                let cell = |i: &usize| if rows.x[[*i, j]].is_nan() { 0.0 } else { w[*i] * (rows.x[[*i, j]] - mean[j]) };
+                let expected: f64 = members.iter().map(cell).sum();
+                let scale = w.sum() * (1.0 + mean[j].abs());
+                prop_assert!((found.m[[c, j]] - expected).abs() <= 64.0 * f64::EPSILON * scale, "{} against {expected}", found.m[[c, j]]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_cross_co_moment_agrees_for_any_split((rows, cuts) in rows_and_cuts(true), weighted: bool, f_order: bool) {
+        let (n, d) = rows.x.dim();
+        let w = if weighted { rows.w.clone() } else { Array1::ones(n) };
+        let seen = |j: usize| rows.x.column(j).iter().zip(&w).any(|(x, w)| !x.is_nan() && *w > 0.0);
+        prop_assume!((0..d).all(seen));
+        let y = Array2::from_shape_fn((n, 2), |(i, q)| 1e4 + ((i * 7 + q * 3) % 5) as f64);
+        let mean = two_pass(&rows.x, &w).mean;
+        let label_mean = two_pass(&y, &w).mean;
+        let map = Arc::new(LabelMap::Linear { columns: 2 });
+        let mut total = Cross::new(d, map.clone());
+        for pair in cuts.windows(2) {
+            let mut part = Cross::new(d, map.clone());
+            let mut block = rows.block(pair[0]..pair[1], weighted, f_order);
+            block.labels = Some(Labels::Numbers(y.slice(s![pair[0]..pair[1], ..]).to_owned()));
+            part.update(block);
+            total.merge(part);
+        }
+        let found = total.finish();
+        for (q, j) in (0..2).flat_map(|q| (0..d).map(move |j| (q, j))) {
+            let cell = |i: usize| if rows.x[[i, j]].is_nan() { 0.0 } else { w[i] * (rows.x[[i, j]] - mean[j]) * (y[[i, q]] - label_mean[q]) };
+            let expected: f64 = (0..n).map(cell).sum();
+            let scale = 8.0 * w.sum() * (1.0 + mean[j].abs());
+            prop_assert!((found.m[[q, j]] - expected).abs() <= 64.0 * f64::EPSILON * scale, "{} against {expected}", found.m[[q, j]]);
         }
     }
 

@@ -10,6 +10,7 @@ mod laws;
 mod memory;
 mod oracle;
 mod readme;
+mod supervised;
 mod theory;
 mod workdir;
 mod writers;

@@ -7,7 +7,12 @@ use crate::workdir::Workdir;
 /// Read from the child's own `VmHWM` until it ends: what `wait4` returns starts from the peak of the process
 /// that spawned it, which here is a test runner of any size.
 fn peak(dir: &Workdir, args: &[&str]) -> u64 {
-    let mut child = dir.command(args).spawn().unwrap();
+    peak_of(dir, args, true)
+}
+
+/// The same of a child that is expected to succeed or to fail.
+pub fn peak_of(dir: &Workdir, args: &[&str], succeeds: bool) -> u64 {
+    let mut child = dir.command(args).stderr(std::process::Stdio::null()).spawn().unwrap();
     let status_file = format!("/proc/{}/status", child.id());
     let mut peak = 0;
     loop {
@@ -16,7 +21,7 @@ fn peak(dir: &Workdir, args: &[&str]) -> u64 {
         let kilobytes = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok());
         peak = peak.max(kilobytes.unwrap_or(0) * 1024);
         if let Some(status) = child.try_wait().unwrap() {
-            assert!(status.success(), "{args:?}");
+            assert_eq!(status.success(), succeeds, "{args:?}");
             assert!(peak > 0, "VmHWM was never read");
             return peak;
         }
@@ -24,7 +29,7 @@ fn peak(dir: &Workdir, args: &[&str]) -> u64 {
     }
 }
 
-const SLACK: u64 = 12 << 20;
+pub const SLACK: u64 = 12 << 20;
 
 #[test]
 fn peak_memory_does_not_grow_with_rows() {

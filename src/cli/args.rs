@@ -100,7 +100,7 @@ pub struct FitSpec {
     pub label_kernel: Option<LabelKernel>,
 
     /// Gamma of the rbf kernel over labels, exp(-gamma ‖y - y'‖²). Default: 1 over the number of label columns.
-    #[arg(long, value_name = "G", value_parser = positive)]
+    #[arg(long, value_name = "G", value_parser = positive, allow_negative_numbers = true)]
     pub label_gamma: Option<f64>,
 
     /// Random Fourier features that stand for the rbf kernel where there are more than 1000 distinct labels.
@@ -399,7 +399,7 @@ pub struct HsicArgs {
     pub label_kernel: Option<LabelKernel>,
 
     /// Gamma of the rbf kernel over labels. Default: 1 over the number of label columns.
-    #[arg(long, value_name = "G", value_parser = positive)]
+    #[arg(long, value_name = "G", value_parser = positive, allow_negative_numbers = true)]
     pub label_gamma: Option<f64>,
 
     /// Numeric labels are classes: equal or not.
@@ -411,11 +411,11 @@ pub struct HsicArgs {
     pub kernel: KernelKind,
 
     /// Gamma of rbf, c1 of poly and sigmoid. Default: 1 over the number of features.
-    #[arg(long, value_name = "G", value_parser = positive)]
+    #[arg(long, value_name = "G", value_parser = positive, allow_negative_numbers = true)]
     pub gamma: Option<f64>,
 
     /// Another way to say gamma of rbf: 1 / (2 sigma²).
-    #[arg(long, value_name = "S", value_parser = positive)]
+    #[arg(long, value_name = "S", value_parser = positive, allow_negative_numbers = true)]
     pub sigma: Option<f64>,
 
     /// c2 of poly and sigmoid, c1 of linear.

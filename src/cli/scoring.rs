@@ -126,7 +126,7 @@ impl Passes<'_> {
             candidates: plan.want.features.clone(),
         };
         // Rows that were dropped for features that are not kept, or for their label, belong to the fit.
-        let fitted = s.filter(|_| tally.dropped == 0).map(|s| self.from_part(s, &moments, &kept, tally)).transpose()?;
+        let fitted = s.filter(|_| tally.dropped == 0).map(|s| self.fit_part(s, &moments, &kept, tally)).transpose()?;
         Ok(Scored { report, scores, kept, fitted })
     }
 
@@ -152,7 +152,7 @@ impl Passes<'_> {
     }
 
     /// The model of the kept features from the co-moment of all.
-    fn from_part(&self, s: ndarray::Array2<f64>, all: &Moments, kept: &[usize], tally: Tally) -> Result<Fitted> {
+    fn fit_part(&self, s: ndarray::Array2<f64>, all: &Moments, kept: &[usize], tally: Tally) -> Result<Fitted> {
         let part = |a: &Array1<f64>| a.select(Axis(0), kept);
         let (mean, rest, squares) = (part(&all.mean), part(&all.rest), part(&all.squares));
         let moments = Moments { mean, rest, squares, ..all.clone() };
