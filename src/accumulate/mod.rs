@@ -36,7 +36,7 @@ pub use tiled::{DEPTH, SHARED_FROM, TiledCovariance};
 
 use crate::error::Result;
 use crate::source::{Block, dense};
-use ndarray::{Array1, Array2, Zip};
+use ndarray::{Array1, Array2, Axis, Zip};
 
 /// Sums that can be built in pieces.
 ///
@@ -153,6 +153,12 @@ impl Moments {
         let felt = |j: usize| self.rest[j].abs() > NOT_FELT * (self.squares[j] / self.weight).sqrt();
         let rest = if (0..self.rest.len()).any(felt) { self.rest.clone() } else { Array1::zeros(0) };
         Center::new(self.mean.clone(), rest)
+    }
+
+    /// Only these features.
+    pub fn part(&self, kept: &[usize]) -> Moments {
+        let part = |a: &Array1<f64>| a.select(Axis(0), kept);
+        Moments { mean: part(&self.mean), rest: part(&self.rest), squares: part(&self.squares), ..*self }
     }
 
     /// Sample standard deviations; 0 where the spread is only the rounding of the mean.

@@ -14,7 +14,7 @@ use crate::pass::{self, Crew};
 use crate::project::Projector;
 use crate::report::text::{count, number};
 use crate::report::{self, Talk};
-use crate::solve::hsic::{Dependence, RowLabels, permutations};
+use crate::solve::hsic::{Dependence, RowLabels, linear_traces, permutations};
 use crate::solve::supervised::{self, LabelKernel};
 use crate::source::labels::Class;
 use crate::source::{Block, LabelRead, Labels, ParquetSource, Source, Tally, Unit, Values, Want};
@@ -239,7 +239,12 @@ impl Question<'_> {
             label_gamma: self.labels.gamma.unwrap_or(1.0),
             threads: self.args.resources.threads(),
         };
-        let traces = dependence.traces(&permutations(x.nrows(), shuffles, self.args.seed));
+        let orders = permutations(x.nrows(), shuffles, self.args.seed);
+        let factored = matches!(self.labels.kernel, LabelKernel::Delta | LabelKernel::Linear);
+        let traces = match kernel {
+            Kernel::Linear { .. } if factored => linear_traces(&x, &labels, &orders, dependence.threads),
+            _ => dependence.traces(&orders),
+        };
         let freedom = x.nrows() as f64 - 1.0;
         let mut hsic = traces.iter().map(|t| t / (freedom * freedom));
         let found = hsic.next().unwrap_or(0.0);

@@ -7,6 +7,7 @@ use super::args::{FitSpec, cores};
 use super::candidates::LabelShape;
 use super::forms::{Fitted, Passes};
 use super::plan::{FitPlan, PLANNED_CLASSES};
+use super::supervised::Gathered;
 use crate::accumulate::{Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, Cross, ImputedCovariance, LabelMap, Moments};
 use crate::error::{Error, Result};
 use crate::model::ScoringReport;
@@ -90,12 +91,15 @@ impl Passes<'_> {
         let want = Want { labels: Some(scoring.label.clone()), precision: Precision::Exact, ..plan.want.clone() };
         let source = ParquetSource::new(&plan.dataset, want);
         let together = plan.together;
-        let (s, moments, scores, tally) = match scoring.label.read {
+        // Where the label to score by is the label of spca, its sums are what spca needs.
+        let same = plan.labels.as_ref().filter(|l| l.want == scoring.label && l.gamma.is_none() && !self.spec.with_variance);
+        let (s, gathered, moments, scores, tally) = match scoring.label.read {
             LabelRead::Numbers => {
                 let map = Arc::new(LabelMap::Linear { columns: 1 });
                 let (s, sums, tally) = self.sums(&source, together, || Cross::new(d, map.clone()))?;
-                let scores = scoring::numeric(&sums, plan.scaling);
-                (s, sums.moments, scores, tally)
+                let (scores, moments) = (scoring::numeric(&sums, plan.scaling), sums.moments.clone());
+                let gathered = same.map(|_| Gathered::of_numbers(sums, tally.clone()));
+                (s, gathered, moments, scores, tally)
             }
             LabelRead::Classes => {
                 let limit = ClassLimit {
@@ -104,8 +108,9 @@ impl Passes<'_> {
                     hint: "a label that names each row is an id; choose another to score by".into(),
                 };
                 let (s, sums, tally) = self.sums(&source, together, || ClassSums::new(d, limit.clone()))?;
-                let scores = scoring::classes(&sums, plan.scaling);
-                (s, sums.moments, scores, tally)
+                let (scores, moments) = (scoring::classes(&sums, plan.scaling), sums.moments.clone());
+                let gathered = same.map(|_| Gathered::of_classes(sums, tally.clone()));
+                (s, gathered, moments, scores, tally)
             }
         };
         self.check(&moments, &tally)?;
@@ -125,8 +130,16 @@ impl Passes<'_> {
             cut,
             candidates: plan.want.features.clone(),
         };
-        // Rows that were dropped for features that are not kept, or for their label, belong to the fit.
-        let fitted = s.filter(|_| tally.dropped == 0).map(|s| self.fit_part(s, &moments, &kept, tally)).transpose()?;
+        // Rows that were dropped for features that are not kept belong to the fit.
+        let fitted = match (s, gathered, same) {
+            _ if tally.dropped > 0 => None,
+            (Some(s), ..) => Some(self.fit_part(s, &moments, &kept, tally)?),
+            (None, Some(gathered), Some(labels)) => {
+                let fitted = self.supervise(labels, gathered.part(&kept))?;
+                Some(Fitted { tally: narrowed(tally, &kept), ..fitted })
+            }
+            _ => None,
+        };
         Ok(Scored { report, scores, kept, fitted })
     }
 
@@ -153,9 +166,7 @@ impl Passes<'_> {
 
     /// The model of the kept features from the co-moment of all.
     fn fit_part(&self, s: ndarray::Array2<f64>, all: &Moments, kept: &[usize], tally: Tally) -> Result<Fitted> {
-        let part = |a: &Array1<f64>| a.select(Axis(0), kept);
-        let (mean, rest, squares) = (part(&all.mean), part(&all.rest), part(&all.squares));
-        let moments = Moments { mean, rest, squares, ..all.clone() };
+        let moments = all.part(kept);
         let s = s.select(Axis(0), kept).select(Axis(1), kept).as_standard_layout().into_owned();
         let (moments, solution) = solve(CoMoment { moments, s }, self.plan.scaling, self.spec.components, cores())?;
         Ok(Fitted { moments, solution, tally: narrowed(tally, kept), supervision: None })

@@ -13,7 +13,8 @@ use super::args::{FitSpec, cores};
 use super::forms::{Fitted, Passes};
 use super::plan::LabelPlan;
 use crate::accumulate::{
-    Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, Cross, ImputedCovariance, LabelMap, Moments,
+    Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, Cross, CrossMoments, ImputedCovariance, LabelMap,
+    Moments,
 };
 use crate::error::{Error, Result};
 use crate::model::{ClassReport, LabelReport};
@@ -43,10 +44,10 @@ pub struct Supervision {
 }
 
 /// Mᵀ and where it comes from.
-struct Gathered {
+pub(super) struct Gathered {
     moments: Moments,
     m: Array2<f64>,
-    /// The largest rank the labels allow, and why.
+    /// The largest rank the labels allow.
     bound: usize,
     classes: Option<ClassMoments>,
     /// S, where it was asked for.
@@ -55,11 +56,39 @@ struct Gathered {
     tally: Tally,
 }
 
+impl Gathered {
+    /// From the sums per class of one pass.
+    pub(super) fn of_classes(classes: ClassMoments, tally: Tally) -> Gathered {
+        let (moments, m, bound) = (classes.moments.clone(), classes.m.clone(), classes.classes.len().saturating_sub(1));
+        Gathered { moments, m, bound, classes: Some(classes), s: None, fourier: false, tally }
+    }
+
+    /// From the cross co-moment of one pass.
+    pub(super) fn of_numbers(sums: CrossMoments, tally: Tally) -> Gathered {
+        Gathered { moments: sums.moments, bound: sums.m.nrows(), m: sums.m, classes: None, s: None, fourier: false, tally }
+    }
+
+    /// Only these features.
+    pub(super) fn part(mut self, kept: &[usize]) -> Gathered {
+        let columns = |m: &Array2<f64>| m.select(Axis(1), kept).as_standard_layout().into_owned();
+        self.moments = self.moments.part(kept);
+        self.m = columns(&self.m);
+        self.classes = self.classes.map(|c| ClassMoments { moments: self.moments.clone(), m: columns(&c.m), ..c });
+        self
+    }
+}
+
 impl Passes<'_> {
     /// Fits supervised PCA.
     pub(super) fn supervised(&self, labels: &LabelPlan) -> Result<Fitted> {
-        let Gathered { moments, m, bound, classes, s, fourier, tally } = self.gathered(labels)?;
-        self.check(&moments, &tally)?;
+        let gathered = self.gathered(labels)?;
+        self.check(&gathered.moments, &gathered.tally)?;
+        self.supervise(labels, gathered)
+    }
+
+    /// Components from what a pass has gathered.
+    pub(super) fn supervise(&self, labels: &LabelPlan, gathered: Gathered) -> Result<Fitted> {
+        let Gathered { moments, m, bound, classes, s, fourier, tally } = gathered;
         if let Some(c) = classes.as_ref().filter(|c| c.classes.len() < 2) {
             let only = c.classes.first().map_or_else(String::new, |class| format!(" ({})", text(class)));
             return Err(self.refusal(format!(
@@ -128,8 +157,7 @@ impl Passes<'_> {
             (true, Nulls::Mean) => with_s(pass::fold(&source, threads, &progress, || (ImputedCovariance::new(d), fresh()))?),
             (true, _) => with_s(pass::fold(&source, threads, &progress, || (Covariance::new(d), fresh()))?),
         };
-        let (moments, m, bound) = (classes.moments.clone(), classes.m.clone(), classes.classes.len().saturating_sub(1));
-        Ok(Gathered { moments, m, bound, classes: Some(classes), s, fourier: false, tally })
+        Ok(Gathered { s, ..Gathered::of_classes(classes, tally) })
     }
 
     fn cross(&self, map: LabelMap, fourier: bool) -> Result<Gathered> {
@@ -150,7 +178,7 @@ impl Passes<'_> {
             (true, Nulls::Mean) => with_s(pass::fold(&source, threads, &progress, || (ImputedCovariance::new(d), fresh()))?),
             (true, _) => with_s(pass::fold(&source, threads, &progress, || (Covariance::new(d), fresh()))?),
         };
-        Ok(Gathered { moments: sums.moments, bound: sums.m.nrows(), m: sums.m, classes: None, s, fourier, tally })
+        Ok(Gathered { s, fourier, ..Gathered::of_numbers(sums, tally) })
     }
 
     fn report(
