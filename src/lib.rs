@@ -1,4 +1,4 @@
-//! Exact PCA on Parquet data larger than memory.
+//! Exact PCA and supervised PCA on Parquet data larger than memory.
 //!
 //! ```text
 //! Parquet row groups ─► Source ─► Block ─► Accumulate ─► solve ─► Model            pass 1 (fit)

@@ -36,5 +36,5 @@ fn the_tour_is_what_happens() {
         }
         commands += 1;
     }
-    assert_eq!(commands, 9);
+    assert_eq!(commands, 13);
 }

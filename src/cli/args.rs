@@ -13,7 +13,7 @@ use crate::source::block::Precision;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// Exact PCA on Parquet data larger than memory.
+/// Exact PCA and supervised PCA on Parquet data larger than memory.
 ///
 /// Fit a model in one streaming pass, write the scores back to Parquet in another. Results go to
 /// standard output, everything else to standard error; exit code 0 is done, 1 failed, 2 misused.

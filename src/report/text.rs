@@ -48,6 +48,7 @@ pub fn model(model: &Model) -> String {
     let mut page = String::new();
     head(model, &mut page);
     scree(model, &mut page);
+    centroids(model, &mut page);
     rules(model, &mut page);
     loadings(model, &mut page);
     let c = &model.header.certificate;
@@ -193,9 +194,11 @@ fn dependence(model: &Model, label: &LabelReport, variance: Option<Vec<f64>>, ra
         );
     }
     let _ = writeln!(page, "      HSIC of the scores with the labels {}", number(model.header.hsic.unwrap_or(0.0)));
-    if label.classes.is_empty() {
-        return;
-    }
+}
+
+/// Where the classes of a supervised model are among its scores.
+fn centroids(model: &Model, page: &mut String) {
+    let Some(label) = model.header.label.as_ref().filter(|l| !l.classes.is_empty()) else { return };
     let _ = writeln!(page, "\nclass centroids");
     for class in label.classes.iter().take(SHOWN_CLASSES) {
         let name = class.class.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
