@@ -1,4 +1,5 @@
-//! The only loops over data: [`fold`] and [`gather`] add rows up, [`map`] turns rows into other rows.
+//! The only loops over data: [`fold`] and [`gather`] add rows up, [`map`] turns rows into other rows, [`each`] takes them
+//! as they are.
 //!
 //! ```text
 //!            ┌► worker: unit 0 ─► channel 0 ─┐
@@ -76,24 +77,27 @@ pub fn fold<A: Accumulate>(
 
 /// Adds up all rows of a source in one accumulator: workers read, the caller adds in file order.
 pub fn gather<A: Accumulate>(source: &dyn Source, crew: Crew, watch: &dyn Watch, mut total: A) -> Result<(A, Tally)> {
-    let mut tally = Tally::default();
-    map(
-        source,
-        crew,
-        watch,
-        |_, blocks, out| {
-            for block in blocks {
-                out.give(block?);
-            }
-            Ok(())
-        },
-        |_, mut block| {
-            tally.add(std::mem::take(&mut block.tally));
-            total.update(block);
-            total.check()
-        },
-    )?;
+    let tally = each(source, crew, watch, |block| {
+        total.update(block);
+        total.check()
+    })?;
     Ok((total, tally))
+}
+
+/// Takes every block in file order: workers read, the caller takes.
+pub fn each(source: &dyn Source, crew: Crew, watch: &dyn Watch, mut take: impl FnMut(Block) -> Result<()>) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let give = |_: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &Output<Block>| {
+        for block in blocks {
+            out.give(block?);
+        }
+        Ok(())
+    };
+    map(source, crew, watch, give, |_, mut block| {
+        tally.add(std::mem::take(&mut block.tally));
+        take(block)
+    })?;
+    Ok(tally)
 }
 
 /// Workers of a pass, and how many pieces each unit may have waiting.

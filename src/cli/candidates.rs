@@ -83,6 +83,8 @@ pub struct LabelShape {
     pub r: u64,
     /// True when the labels are classes.
     pub classes: bool,
+    /// True when the kernel is rbf, which may take a second pass.
+    pub rbf: bool,
     /// True when S is gathered too.
     pub with_variance: bool,
 }
@@ -140,10 +142,8 @@ impl Question<'_> {
     /// Passes over the data, or over a copy of it.
     fn passes(&self, form: Form) -> (usize, usize) {
         let twice = usize::from(self.two_passes());
-        if self.labels.is_some() {
-            return (1, 1);
-        }
-        match form {
+        let (least, most) = match form {
+            _ if self.labels.is_some() => (1, 1 + usize::from(self.labels.is_some_and(|l| l.rbf))),
             Form::Primal => (1 + twice, 1 + twice),
             Form::Dual => {
                 let again = usize::from(self.want.nulls == Nulls::Drop && self.spool.is_none());
@@ -151,7 +151,9 @@ impl Question<'_> {
                 (2 + copy, 2 + copy + again)
             }
             Form::Randomized => (self.max_passes.min(if self.whole_space() { 1 } else { 2 }), self.max_passes),
-        }
+        };
+        // A pass that scores may be one that gathers, too.
+        (least, most + usize::from(self.scored.is_some()))
     }
 
     /// `--nulls mean` with one shared S needs the means first.
@@ -281,8 +283,8 @@ impl Question<'_> {
 
     fn supervised(&self, form: Form, threads: usize) -> Vec<Phase> {
         let (t, d) = (threads as u64, self.d);
-        let LabelShape { r, classes, with_variance } =
-            self.labels.unwrap_or(LabelShape { r: 0, classes: false, with_variance: false });
+        let LabelShape { r, classes, with_variance, .. } =
+            self.labels.unwrap_or(LabelShape { r: 0, classes: false, rbf: false, with_variance: false });
         let rows = block_rows(d as usize) as u64;
         let bytes = |rows: u64| {
             let shape = Shape { features: d, rows, vectors: r };

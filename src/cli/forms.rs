@@ -137,18 +137,8 @@ impl Passes<'_> {
         let precision = if number == Number::F32 { Precision::Mixed } else { Precision::Exact };
         let source = ParquetSource::new(&self.plan.dataset, Want { precision, ..want.clone() });
         let mut spool = Spool::create(dir, self.plan.dataset.rows() as usize, want.features.len(), number, exact)?;
-        let mut tally = Tally::default();
         let crew = Crew { threads: self.plan.threads(), queue: 1 };
-        let give = |_: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<Block>| {
-            for block in blocks {
-                out.give(block?);
-            }
-            Ok(())
-        };
-        pass::map(&source, crew, &self.progress(), give, |_, mut block| {
-            tally.add(std::mem::take(&mut block.tally));
-            spool.write(block)
-        })?;
+        let tally = pass::each(&source, crew, &self.progress(), |block| spool.write(block))?;
         Ok((spool, tally))
     }
 

@@ -262,16 +262,9 @@ impl Question<'_> {
     fn rows(&self, read: LabelRead) -> Result<(Array2<f64>, RowLabels, Tally)> {
         let source = self.source(read);
         let crew = Crew { threads: self.plan.threads(), queue: 1 };
-        let (mut cells, mut ids, mut numbers, mut tally) = (Vec::new(), Vec::new(), Vec::new(), Tally::default());
+        let (mut cells, mut ids, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
         let mut known: HashMap<Class, u32> = HashMap::new();
-        let give = |_: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<Block>| {
-            for block in blocks {
-                out.give(block?);
-            }
-            Ok(())
-        };
-        pass::map(&source, crew, &self.progress(), give, |_, mut block| {
-            tally.add(std::mem::take(&mut block.tally));
+        let tally = pass::each(&source, crew, &self.progress(), |mut block| {
             match block.labels.take() {
                 Some(Labels::Numbers(y)) => numbers.extend(y.iter()),
                 Some(Labels::Classes { ids: local, classes }) => {

@@ -6,6 +6,7 @@
 use super::args::{FitSpec, FormChoice, PlanArgs};
 use super::candidates::{Candidate, LabelShape, Question, ScoredShape, choose};
 use super::scoring::ScoringPlan;
+use super::supervised::EXACT_LABELS;
 use crate::budget::{Budget, Bytes, Phase};
 use crate::error::{Error, Result};
 use crate::model::Method;
@@ -271,7 +272,7 @@ impl LabelPlan {
     /// The identity kernel, which looks at no label.
     pub fn identity(spec: &FitSpec) -> LabelPlan {
         let want = LabelWant { columns: spec.label.clone(), read: LabelRead::Numbers };
-        let planned = LabelShape { r: 0, classes: false, with_variance: false };
+        let planned = LabelShape { r: 0, classes: false, rbf: false, with_variance: false };
         LabelPlan { want, kernel: LabelKernel::Identity, gamma: None, planned }
     }
 
@@ -304,8 +305,14 @@ impl LabelPlan {
         let read = if classes || kernel == LabelKernel::Rbf { LabelRead::Classes } else { LabelRead::Numbers };
         let gamma = (kernel == LabelKernel::Rbf).then(|| spec.label_gamma.unwrap_or(1.0 / columns.len() as f64));
         let want = LabelWant { columns: columns.to_vec(), read };
-        let r = if read == LabelRead::Classes { PLANNED_CLASSES } else { columns.len() as u64 };
-        let planned = LabelShape { r, classes: read == LabelRead::Classes, with_variance: spec.with_variance };
+        let rbf = kernel == LabelKernel::Rbf;
+        let r = match read {
+            // As many as are factored, or the random features that stand for more.
+            _ if rbf => u64::from(spec.label_features).max(EXACT_LABELS as u64),
+            LabelRead::Classes => PLANNED_CLASSES,
+            LabelRead::Numbers => columns.len() as u64,
+        };
+        let planned = LabelShape { r, classes: read == LabelRead::Classes && !rbf, rbf, with_variance: spec.with_variance };
         Ok(LabelPlan { want, kernel, gamma, planned })
     }
 }

@@ -8,15 +8,14 @@ use super::candidates::LabelShape;
 use super::forms::{Fitted, Passes};
 use super::plan::{FitPlan, PLANNED_CLASSES};
 use super::supervised::Gathered;
-use crate::accumulate::{Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, Cross, ImputedCovariance, LabelMap, Moments};
+use crate::accumulate::{ClassLimit, ClassSums, CoMoment, Cross, LabelMap, Moments};
 use crate::error::{Error, Result};
 use crate::model::ScoringReport;
-use crate::pass;
 use crate::report::text::count;
 use crate::solve::scoring::{self, Keep};
 use crate::solve::solve;
 use crate::source::block::Precision;
-use crate::source::{LabelRead, LabelWant, Nulls, ParquetSource, Tally, Want};
+use crate::source::{LabelRead, LabelWant, ParquetSource, Tally, Want};
 use ndarray::{Array1, Axis};
 use std::sync::Arc;
 
@@ -67,7 +66,7 @@ impl ScoringPlan {
     /// For the planner.
     pub fn shape(&self) -> LabelShape {
         let classes = self.label.read == LabelRead::Classes;
-        LabelShape { r: if classes { PLANNED_CLASSES } else { 1 }, classes, with_variance: false }
+        LabelShape { r: if classes { PLANNED_CLASSES } else { 1 }, classes, rbf: false, with_variance: false }
     }
 }
 
@@ -120,6 +119,9 @@ impl Passes<'_> {
             return Err(self.refusal(format!("no feature scores as much as --score-threshold; the best scores {best}")));
         }
         let by = scoring.label.columns.join(", ");
+        if tally.unlabelled > 0 {
+            self.talk.say(format!("note: {} without a label left out of the scoring", count(tally.unlabelled, "row")));
+        }
         self.talk.say(format!("scored by {by}: kept {} of {}, cut at {cut:.4}", kept.len(), count(d as u64, "feature")));
         let report = ScoringReport {
             by,
@@ -141,27 +143,6 @@ impl Passes<'_> {
             _ => None,
         };
         Ok(Scored { report, scores, kept, fitted })
-    }
-
-    /// The label's sums, with S where wanted.
-    fn sums<A: Accumulate>(
-        &self,
-        source: &ParquetSource,
-        together: bool,
-        fresh: impl Fn() -> A + Sync,
-    ) -> Result<(Option<ndarray::Array2<f64>>, A::Output, Tally)> {
-        let d = self.plan.want.features.len();
-        let (threads, progress) = (self.plan.threads(), self.progress());
-        Ok(match (together, self.plan.want.nulls) {
-            (false, _) => {
-                let (sums, tally) = pass::fold(source, threads, &progress, fresh)?;
-                (None, sums.finish(), tally)
-            }
-            (true, Nulls::Mean) => {
-                super::supervised::with_s(pass::fold(source, threads, &progress, || (ImputedCovariance::new(d), fresh()))?)
-            }
-            (true, _) => super::supervised::with_s(pass::fold(source, threads, &progress, || (Covariance::new(d), fresh()))?),
-        })
     }
 
     /// The model of the kept features from the co-moment of all.

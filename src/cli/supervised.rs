@@ -147,16 +147,8 @@ impl Passes<'_> {
             label: labels.want.columns.join(", "),
             hint: "a label that names each row is an id; choose another, allow more --memory, or for numbers use --label-kernel linear".into(),
         };
-        let (threads, progress, source) = (self.plan.threads(), self.progress(), self.source());
         let fresh = || ClassSums::new(d, limit.clone());
-        let (s, classes, tally) = match (self.spec.with_variance, self.plan.want.nulls) {
-            (false, _) => {
-                let (sums, tally) = pass::fold(&source, threads, &progress, fresh)?;
-                (None, sums.finish(), tally)
-            }
-            (true, Nulls::Mean) => with_s(pass::fold(&source, threads, &progress, || (ImputedCovariance::new(d), fresh()))?),
-            (true, _) => with_s(pass::fold(&source, threads, &progress, || (Covariance::new(d), fresh()))?),
-        };
+        let (s, classes, tally) = self.sums(&self.source(), self.spec.with_variance, fresh)?;
         Ok(Gathered { s, ..Gathered::of_classes(classes, tally) })
     }
 
@@ -167,18 +159,28 @@ impl Passes<'_> {
             labels.read = LabelRead::Numbers;
         }
         let source = ParquetSource::new(&self.plan.dataset, want);
-        let (threads, progress) = (self.plan.threads(), self.progress());
         let map = Arc::new(map);
-        let fresh = || Cross::new(d, map.clone());
-        let (s, sums, tally) = match (self.spec.with_variance, self.plan.want.nulls) {
+        let (s, sums, tally) = self.sums(&source, self.spec.with_variance, || Cross::new(d, map.clone()))?;
+        Ok(Gathered { s, fourier, ..Gathered::of_numbers(sums, tally) })
+    }
+
+    /// The labels' sums, with S of the same rows where wanted.
+    pub(super) fn sums<A: Accumulate>(
+        &self,
+        source: &ParquetSource,
+        with_variance: bool,
+        fresh: impl Fn() -> A + Sync,
+    ) -> Result<(Option<Array2<f64>>, A::Output, Tally)> {
+        let d = self.plan.want.features.len();
+        let (threads, progress) = (self.plan.threads(), self.progress());
+        Ok(match (with_variance, self.plan.want.nulls) {
             (false, _) => {
-                let (sums, tally) = pass::fold(&source, threads, &progress, fresh)?;
+                let (sums, tally) = pass::fold(source, threads, &progress, fresh)?;
                 (None, sums.finish(), tally)
             }
-            (true, Nulls::Mean) => with_s(pass::fold(&source, threads, &progress, || (ImputedCovariance::new(d), fresh()))?),
-            (true, _) => with_s(pass::fold(&source, threads, &progress, || (Covariance::new(d), fresh()))?),
-        };
-        Ok(Gathered { s, fourier, ..Gathered::of_numbers(sums, tally) })
+            (true, Nulls::Mean) => with_s(pass::fold(source, threads, &progress, || (ImputedCovariance::new(d), fresh()))?),
+            (true, _) => with_s(pass::fold(source, threads, &progress, || (Covariance::new(d), fresh()))?),
+        })
     }
 
     fn report(
@@ -221,9 +223,7 @@ impl Passes<'_> {
     }
 }
 
-pub(super) fn with_s<A: Accumulate<Output = CoMoment>, B: Accumulate>(
-    folded: ((A, B), Tally),
-) -> (Option<Array2<f64>>, B::Output, Tally) {
+fn with_s<A: Accumulate<Output = CoMoment>, B: Accumulate>(folded: ((A, B), Tally)) -> (Option<Array2<f64>>, B::Output, Tally) {
     let (sums, tally) = folded;
     let (co_moment, labels) = sums.finish();
     (Some(co_moment.s), labels, tally)
