@@ -106,7 +106,11 @@ fn every_label_kernel_is_the_dense_formula_in_both_forms() {
     let linear = kernel(N, |i, j| data.y[i] * data.y[j]);
     let both = kernel(N, |i, j| data.y[i] * data.y[j] + (data.class[i] * data.class[j]) as f64);
     let rbf = kernel(N, |i, j| (-0.3 * (data.y[i] - data.y[j]).powi(2)).exp());
-    let cases: [(&[&str], &Array2<f64>, usize); 10] = [
+    // One-hot beside a number: the kernels add up.
+    let mixed = &class + &linear;
+    let cases: [(&[&str], &Array2<f64>, usize); 12] = [
+        (&["--label", "text,y", "--label-kernel", "linear"], &mixed, 4),
+        (&["--label", "text,flag", "--label-kernel", "linear"], &(&class + &flag), 3),
         (&["--label", "text"], &class, 3),
         (&["--label", "dictionary"], &class, 3),
         (&["--label", "int", "--classes"], &class, 3),
@@ -145,6 +149,13 @@ fn with_the_identity_kernel_it_is_pca() {
         for name in ["eigenvalues", "components", "mean", "explained_variance", "explained_variance_ratio", "total_variance"] {
             assert_eq!(spca[name], pca[name], "{name}");
         }
+        // H centres all the same where scores are not centred.
+        let raw = fit(&dir, &["--label", "text", "--label-kernel", "identity", "--form", form, "--no-center"]);
+        assert_eq!(
+            (&raw["eigenvalues"], &raw["components"], &raw["hsic"]),
+            (&spca["eigenvalues"], &spca["components"], &spca["hsic"])
+        );
+        assert_eq!(raw["center"], false);
     }
 }
 
@@ -208,6 +219,15 @@ fn weights_count_rows_as_often_as_they_say() {
     let x = data.x.select(Axis(0), &repeated);
     let class = kernel(x.nrows(), |i, j| indicator(data.class[repeated[i]] == data.class[repeated[j]]));
     agrees(&fit(&dir, &["--label", "text", "--weight", "w"]), &x, &class);
+    // A class whose rows all weigh nothing is none.
+    let mut columns = data.columns();
+    columns.push(("w".into(), doubles(data.class.iter().map(|c| indicator(*c != 3)).collect())));
+    dir.table("d.parquet", columns, 11);
+    let model = fit(&dir, &["--label", "text", "--weight", "w"]);
+    assert_eq!((model["label"]["n_classes"].as_u64(), model["n_components"].as_u64()), (Some(3), Some(2)));
+    let mut columns = data.columns();
+    columns.push(("w".into(), doubles(weights.iter().map(|w| *w as f64).collect())));
+    dir.table("d.parquet", columns, 11);
     let linear = kernel(x.nrows(), |i, j| data.y[repeated[i]] * data.y[repeated[j]]);
     agrees(&fit(&dir, &["--label", "y", "--weight", "w"]), &x, &linear);
 }
@@ -297,7 +317,7 @@ fn what_the_labels_cannot_give_is_said() {
     assert!(run.stderr.contains("note: kept 3 of 6 components: 4 classes differ in at most 3 directions"), "{}", run.stderr);
     let run = dir.ok(&with(&["--label", "y", "-k", "6"]));
     assert!(
-        run.stderr.contains("note: kept 1 of 6 components: 1 numeric labels depend on at most 1 directions"),
+        run.stderr.contains("note: kept 1 of 6 components: 1 numeric label can be told by at most 1 direction"),
         "{}",
         run.stderr
     );
@@ -320,7 +340,7 @@ fn what_the_labels_cannot_give_is_said() {
     ];
     dir.table("flat.parquet", flat, 9);
     let said = dir.fails(1, &["fit", "flat.parquet", "--method", "spca", "--label", "c", "-o", "m"]);
-    assert!(said.contains("no feature depends on the labels"), "{said}");
+    assert!(said.contains("no feature depends on label 'c'"), "{said}");
 }
 
 #[test]
@@ -502,7 +522,10 @@ fn hsic_is_the_trace_formula() {
     let poly = kernel(N, |i, j| (0.1 * dot(i, j) + 1.0).powi(2));
     let sigmoid = kernel(N, |i, j| (0.01 * dot(i, j) - 0.2).tanh());
     let cosine = kernel(N, |i, j| dot(i, j) / (dot(i, i) * dot(j, j)).sqrt());
-    let cases: [(&[&str], &Array2<f64>, &Array2<f64>); 11] = [
+    let mixed = &class + &y;
+    let cases: [(&[&str], &Array2<f64>, &Array2<f64>); 13] = [
+        (&["--label", "text,y", "--label-kernel", "linear"], &linear, &mixed),
+        (&["--label", "text,y", "--label-kernel", "linear", "--kernel", "rbf", "--gamma", "0.02"], &rbf, &mixed),
         (&["--label", "text"], &linear, &class),
         (&["--label", "y"], &linear, &y),
         (&["--label", "y", "--label-kernel", "rbf"], &linear, &near),
@@ -571,4 +594,6 @@ fn shuffled_labels_tell_dependence_from_chance() {
     let run = dir.run(&["hsic", "n.parquet", "--label", "text", "--kernel", "rbf", "--gamma", "-1"]);
     assert_eq!(run.code, Some(2));
     assert!(run.stderr.contains("it must be a number greater than 0"), "{}", run.stderr);
+    let said = dir.fails(2, &["hsic", "n.parquet", "--label", "text", "--kernel", "poly", "--sigma", "2"]);
+    assert_eq!(said, "hsic: --sigma is of the rbf kernel; poly and sigmoid take --gamma");
 }

@@ -195,7 +195,8 @@ impl Accumulate for ClassSums {
         let mean = spread.mean.clone();
         let moments = spread.finish();
         let shift = origin.map_or_else(|| Array1::zeros(moments.mean.len()), |o| mean.minus(&o));
-        let mut classes: Vec<(Class, usize)> = index.into_iter().collect();
+        // A class whose rows all weigh nothing is none.
+        let mut classes: Vec<(Class, usize)> = index.into_iter().filter(|(_, at)| sums[*at].weight > 0.0).collect();
         classes.sort_unstable();
         let mut m = Array2::zeros((classes.len(), shift.len()));
         for (mut row, (_, at)) in m.rows_mut().into_iter().zip(&classes) {

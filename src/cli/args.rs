@@ -159,7 +159,8 @@ pub struct FitSpec {
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub max_passes: u16,
 
-    /// Keep a model whose components miss the tolerance; it says which.
+    /// Keep a model whose components miss the tolerance; it says which. (Where the primal form fits the memory, it
+    /// takes over instead.)
     #[arg(long)]
     pub allow_unconverged: bool,
 

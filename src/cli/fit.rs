@@ -8,14 +8,16 @@ use super::supervised::{Supervision, is_identity};
 use crate::accumulate::Moments;
 use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
-use crate::model::LabelReport;
+use crate::model::{LabelReport, Method};
 use crate::model::{LedgerEntry, Model, Provenance};
 use crate::report::text::{count, some, thousands};
 use crate::report::{self, Talk};
 use crate::sink::staged::check_file;
 use crate::solve::rules::Components;
+use crate::solve::scoring::Score;
 use crate::solve::supervised::LabelKernel;
-use crate::solve::{Form, Solution};
+use crate::solve::{Form, Scaling, Solution};
+use crate::source::LabelRead;
 use crate::source::{Nulls, Tally};
 use serde_json::json;
 use std::time::Instant;
@@ -26,7 +28,7 @@ pub fn run(args: &FitArgs, talk: Talk) -> Result<()> {
     check_file(&args.output)?;
     let plan = FitPlan::new(&args.fit)?;
     plan.dataset.refuse_output(&[], &args.output)?;
-    announce(&plan, talk);
+    announce(&plan, &args.fit, talk);
     plan.check()?;
     let model = fit(plan, &args.fit, talk)?;
     model.save(&args.output)?;
@@ -47,6 +49,8 @@ pub fn run(args: &FitArgs, talk: Talk) -> Result<()> {
             "form": model.header.form,
             "explained_variance_ratio": model.explained_variance_ratio(),
             "hsic": model.header.hsic,
+            "label": model.header.label,
+            "scoring": model.header.selection.scoring,
             "certificate": model.header.certificate,
             "rows_dropped": model.header.nulls.rows_dropped,
             "missing": model.header.nulls.missing,
@@ -64,7 +68,8 @@ fn achievement(model: &Model) -> String {
     match (&model.header.label, model.explained_variance_ratio()) {
         (Some(label), _) if label.kernel != LabelKernel::Identity => {
             let hsic = crate::report::text::number(model.header.hsic.unwrap_or(0.0));
-            format!("carrying {:.2} % of the dependence on the labels (HSIC {hsic})", percent(&label.hsic_share))
+            let about = if label.features.is_some() { "about " } else { "" };
+            format!("carrying {:.2} % of the dependence on the labels (HSIC {about}{hsic})", percent(&label.hsic_share))
         }
         (_, ratio) => format!("explaining {:.2} % of the variance", percent(&ratio.unwrap_or_default())),
     }
@@ -90,7 +95,7 @@ fn identity(solution: &Solution, moments: &Moments, spec: &FitSpec) -> Supervisi
     Supervision { label, hsic: kept / (freedom * freedom), total_variance: solution.trace / freedom, variances }
 }
 
-fn announce(plan: &FitPlan, talk: Talk) {
+fn announce(plan: &FitPlan, spec: &FitSpec, talk: Talk) {
     talk.say(format!(
         "{} in {}, {}; {}",
         count(plan.dataset.rows(), "row"),
@@ -100,6 +105,37 @@ fn announce(plan: &FitPlan, talk: Talk) {
     ));
     talk.say(format!("features: {}", chosen_line(&plan.chosen, plan.dataset.columns.len())));
     passed_over_lines(&plan.chosen).iter().for_each(|line| talk.say(format!("  {line}")));
+    without_effect(plan, spec).iter().for_each(|line| talk.say(format!("note: {line}")));
+}
+
+/// Options that were given and change nothing.
+fn without_effect(plan: &FitPlan, spec: &FitSpec) -> Vec<String> {
+    let supervised = spec.method == Method::Spca;
+    let kernel = plan.labels.as_ref().map(|l| l.kernel);
+    let mut notes = Vec::new();
+    let mut when = |given: bool, note: &str| {
+        if given {
+            notes.push(note.to_string());
+        }
+    };
+    when(
+        !spec.label.is_empty() && !supervised,
+        "--label only keeps its columns out of the features; --method spca makes use of them",
+    );
+    when(spec.label_kernel.is_some() && !supervised, "--label-kernel has no effect without --method spca");
+    when(spec.with_variance && !supervised, "--with-variance has no effect without --method spca");
+    when(spec.classes && !supervised && spec.score_by.is_none(), "--classes has no effect without labels");
+    when(
+        spec.label_gamma.is_some() && kernel != Some(LabelKernel::Rbf),
+        "--label-gamma has no effect without --label-kernel rbf",
+    );
+    when(spec.score == Score::Signed && spec.score_by.is_none(), "--score has no effect without --score-by");
+    let classes = plan.scoring.as_ref().is_some_and(|s| s.label.read == LabelRead::Classes);
+    when(spec.score == Score::Signed && classes, "scores against classes have no sign, so --score signed changes nothing");
+    when(spec.allow_unconverged && plan.taken().form != Form::Randomized, "--allow-unconverged is for the randomized form");
+    let among = |name: &&String| plan.want.features.columns.iter().any(|c| c.name == **name);
+    notes.extend(spec.label.iter().chain(&spec.score_by).filter(among).map(|n| format!("label '{n}' is among the features")));
+    notes
 }
 
 /// The passes and the decomposition.
@@ -141,7 +177,7 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
         feature_scores,
         columns: plan.want.features.clone(),
         asked: spec.components,
-        scaling: plan.scaling,
+        scaling: Scaling { center: !spec.no_center, ..plan.scaling },
         nulls: plan.want.nulls,
         weight: plan.want.weight.clone(),
         precision: plan.want.precision,

@@ -194,7 +194,7 @@ impl Passes<'_> {
         if missed.is_empty() {
             return Ok(Fitted { moments, solution, tally, supervision: None });
         }
-        let which = missed.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let which = crate::report::text::ranges(missed);
         if let Some(exact) = self.plan.alternative(Form::Primal) {
             self.talk.say(format!(
                 "note: after {count} passes components {which} miss the tolerance (largest residual {residual:.1e}); the primal form fits and takes over"

@@ -77,6 +77,8 @@ pub fn run(args: &HsicArgs, talk: Talk) -> Result<()> {
     }
     if answer.dropped > 0 {
         talk.say(format!("note: {} dropped for nulls", count(answer.dropped, "row")));
+    } else if answer.missing > 0 {
+        talk.say(format!("note: the feature's mean put for {}", count(answer.missing, "missing value")));
     }
     report::print(&page)
 }
@@ -93,6 +95,7 @@ struct Answer {
     hsic: f64,
     rows: u64,
     dropped: u64,
+    missing: u64,
     shuffled: Vec<f64>,
 }
 
@@ -115,13 +118,17 @@ impl Question<'_> {
 
     fn kernel(&self, d: usize) -> Result<Kernel> {
         let args = self.args;
+        if args.sigma.is_some() && args.kernel != KernelKind::Rbf {
+            return Err(Error::Misuse("--sigma is of the rbf kernel; poly and sigmoid take --gamma".into()));
+        }
+        self.without_effect();
         let gamma = match (args.gamma, args.sigma) {
             (Some(_), Some(_)) => return Err(Error::Misuse("--gamma and --sigma say the same thing; give one".into())),
             (Some(gamma), None) => gamma,
             (None, Some(sigma)) => 1.0 / (2.0 * sigma * sigma),
             (None, None) => {
                 if !matches!(args.kernel, KernelKind::Linear | KernelKind::Cosine) {
-                    self.talk.say(format!("note: gamma is 1/{d} unless --gamma or --sigma says otherwise"));
+                    self.talk.say(format!("note: gamma is 1/{d} unless --gamma says otherwise"));
                 }
                 1.0 / d as f64
             }
@@ -134,6 +141,27 @@ impl Question<'_> {
             KernelKind::Sigmoid => Kernel::Sigmoid { gamma, coef0 },
             KernelKind::Cosine => Kernel::Cosine,
         })
+    }
+
+    /// Options that were given and change nothing.
+    fn without_effect(&self) {
+        let args = self.args;
+        let when = |given: bool, note: &str| {
+            if given {
+                self.talk.say(format!("note: {note}"));
+            }
+        };
+        let plain = matches!(args.kernel, KernelKind::Linear | KernelKind::Cosine);
+        when(plain && args.gamma.is_some(), "--gamma has no effect on the linear and cosine kernels");
+        when(args.label_gamma.is_some() && self.labels.gamma.is_none(), "--label-gamma has no effect without --label-kernel rbf");
+        when(
+            args.model.is_some() && !args.columns.is_empty(),
+            "--columns has no effect with --model, which has features of its own",
+        );
+        when(
+            args.permutations > 0 && self.labels.kernel == LabelKernel::Identity,
+            "the identity kernel looks at no label, so shuffling them changes nothing",
+        );
     }
 
     fn answer(&self, kernel: Kernel) -> Result<Answer> {
@@ -195,6 +223,7 @@ impl Question<'_> {
                 let sums = sums.finish();
                 let m = match self.labels.gamma {
                     Some(gamma) => supervised::rbf_over_classes(&sums, gamma, cores())?,
+                    None if self.mixes_columns() => supervised::one_hot(&sums.classes, &self.labels.numeric).t().dot(&sums.m),
                     None => sums.m.clone(),
                 };
                 (sums.moments, m.iter().map(|m| m * m).sum(), tally)
@@ -202,7 +231,13 @@ impl Question<'_> {
         };
         self.enough(moments.rows)?;
         let freedom = moments.weight - 1.0;
-        Ok(Answer { hsic: squares / (freedom * freedom), rows: moments.rows, dropped: tally.dropped, shuffled: Vec::new() })
+        Ok(Answer {
+            hsic: squares / (freedom * freedom),
+            rows: moments.rows,
+            dropped: tally.dropped,
+            missing: tally.missing.values().sum(),
+            shuffled: Vec::new(),
+        })
     }
 
     /// All rows, pair by pair, for the labels as they are and shuffled.
@@ -248,7 +283,12 @@ impl Question<'_> {
         let freedom = x.nrows() as f64 - 1.0;
         let mut hsic = traces.iter().map(|t| t / (freedom * freedom));
         let found = hsic.next().unwrap_or(0.0);
-        Ok(Answer { hsic: found, rows: x.nrows() as u64, dropped: tally.dropped, shuffled: hsic.collect() })
+        Ok(Answer { hsic: found, rows: x.nrows() as u64, dropped: tally.dropped, missing: 0, shuffled: hsic.collect() })
+    }
+
+    /// True when the linear kernel adds up over several columns, some of them classes.
+    fn mixes_columns(&self) -> bool {
+        self.labels.kernel == LabelKernel::Linear && self.labels.want.columns.len() > 1
     }
 
     fn enough(&self, rows: u64) -> Result<()> {
@@ -292,6 +332,13 @@ impl Question<'_> {
         };
         let x = shape(cells, d)?;
         let labels = match read {
+            LabelRead::Classes if self.mixes_columns() => {
+                let mut classes: Vec<(u32, Class)> = known.into_iter().map(|(class, id)| (id, class)).collect();
+                classes.sort_unstable_by_key(|(id, _)| *id);
+                let classes: Vec<Class> = classes.into_iter().map(|(_, class)| class).collect();
+                let rows: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
+                RowLabels::Numbers(supervised::one_hot(&classes, &self.labels.numeric).select(Axis(0), &rows))
+            }
             LabelRead::Classes => RowLabels::Classes(ids),
             LabelRead::Numbers => RowLabels::Numbers(shape(numbers, self.labels.want.columns.len())?),
         };

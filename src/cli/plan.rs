@@ -130,7 +130,9 @@ impl FitPlan {
         let block = question.block();
         let temp_dir = spec.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
         let spool = spool.filter(|_| candidates[choice].form == Form::Dual && labels.is_none()).map(|number| (temp_dir, number));
-        let scaling = Scaling { center: !spec.no_center, standardize: spec.standardize };
+        // H centres whatever is projected afterwards, also where K_y = I.
+        let center = !spec.no_center || super::supervised::is_identity(spec);
+        let scaling = Scaling { center, standardize: spec.standardize };
         let (asked, auto) = (spec.components, spec.form == FormChoice::Auto);
         Ok(FitPlan {
             dataset,
@@ -192,7 +194,8 @@ impl FitPlan {
         let least = least.unwrap_or(self.taken());
         let form = if least.form == self.taken().form { String::new() } else { format!(" and --form {}", least.form) };
         let features = self.most_features();
-        let fewer = if features > 0 {
+        let whole = self.want.features.columns.iter().all(|c| c.width.is_none());
+        let fewer = if features > 0 && whole {
             format!(", or choose at most {} with --columns", count(features, "feature"))
         } else {
             String::new()
@@ -242,6 +245,8 @@ pub struct LabelPlan {
     pub kernel: LabelKernel,
     /// γ of the rbf kernel.
     pub gamma: Option<f64>,
+    /// For each column, whether it counts as a number beside classes.
+    pub numeric: Vec<bool>,
     /// What it is planned to hold.
     pub planned: LabelShape,
 }
@@ -273,7 +278,7 @@ impl LabelPlan {
     pub fn identity(spec: &FitSpec) -> LabelPlan {
         let want = LabelWant { columns: spec.label.clone(), read: LabelRead::Numbers };
         let planned = LabelShape { r: 0, classes: false, rbf: false, with_variance: false };
-        LabelPlan { want, kernel: LabelKernel::Identity, gamma: None, planned }
+        LabelPlan { want, kernel: LabelKernel::Identity, gamma: None, numeric: Vec::new(), planned }
     }
 
     /// What these columns are as labels.
@@ -301,6 +306,16 @@ impl LabelPlan {
         if let Some(name) = columns.iter().find(text).filter(|_| kernel == LabelKernel::Rbf) {
             return misuse(format!("--label-kernel rbf needs numbers, but label '{name}' is text; use delta"));
         }
+        if kernel == LabelKernel::Rbf && spec.classes {
+            return misuse(
+                "--classes says that labels have no distances, and --label-kernel rbf is about them; leave one out".into(),
+            );
+        }
+        let is_number = |name: &String| {
+            let kind = dataset.columns.iter().find(|c| c.name == *name).map(|c| &c.kind);
+            !spec.classes && kind.is_some_and(|k| !labels::is_class(k))
+        };
+        let numeric = columns.iter().map(is_number).collect();
         // Distinct values of an rbf label are classes whose distances count.
         let read = if classes || kernel == LabelKernel::Rbf { LabelRead::Classes } else { LabelRead::Numbers };
         let gamma = (kernel == LabelKernel::Rbf).then(|| spec.label_gamma.unwrap_or(1.0 / columns.len() as f64));
@@ -313,7 +328,7 @@ impl LabelPlan {
             LabelRead::Numbers => columns.len() as u64,
         };
         let planned = LabelShape { r, classes: read == LabelRead::Classes && !rbf, rbf, with_variance: spec.with_variance };
-        Ok(LabelPlan { want, kernel, gamma, planned })
+        Ok(LabelPlan { want, kernel, gamma, numeric, planned })
     }
 }
 

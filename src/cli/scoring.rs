@@ -96,6 +96,7 @@ impl Passes<'_> {
             LabelRead::Numbers => {
                 let map = Arc::new(LabelMap::Linear { columns: 1 });
                 let (s, sums, tally) = self.sums(&source, together, || Cross::new(d, map.clone()))?;
+                self.varies(&scoring.label, sums.labels.deviations().iter().any(|s| *s > 0.0))?;
                 let (scores, moments) = (scoring::numeric(&sums, plan.scaling), sums.moments.clone());
                 let gathered = same.map(|_| Gathered::of_numbers(sums, tally.clone()));
                 (s, gathered, moments, scores, tally)
@@ -107,7 +108,8 @@ impl Passes<'_> {
                     hint: "a label that names each row is an id; choose another to score by".into(),
                 };
                 let (s, sums, tally) = self.sums(&source, together, || ClassSums::new(d, limit.clone()))?;
-                let (scores, moments) = (scoring::classes(&sums, plan.scaling), sums.moments.clone());
+                self.varies(&scoring.label, sums.classes.len() > 1)?;
+                let (scores, moments) = (scoring::classes(&sums), sums.moments.clone());
                 let gathered = same.map(|_| Gathered::of_classes(sums, tally.clone()));
                 (s, gathered, moments, scores, tally)
             }
@@ -122,7 +124,11 @@ impl Passes<'_> {
         if tally.unlabelled > 0 {
             self.talk.say(format!("note: {} without a label left out of the scoring", count(tally.unlabelled, "row")));
         }
-        self.talk.say(format!("scored by {by}: kept {} of {}, cut at {cut:.4}", kept.len(), count(d as u64, "feature")));
+        self.talk.say(format!(
+            "scored by {by}: kept {} of {}, the least score kept {cut:.4}",
+            kept.len(),
+            count(d as u64, "feature")
+        ));
         let report = ScoringReport {
             by,
             classes: scoring.label.read == LabelRead::Classes,
@@ -143,6 +149,14 @@ impl Passes<'_> {
             _ => None,
         };
         Ok(Scored { report, scores, kept, fitted })
+    }
+
+    /// A label that is the same everywhere tells nothing of any feature.
+    fn varies(&self, label: &LabelWant, varies: bool) -> Result<()> {
+        match varies {
+            true => Ok(()),
+            false => Err(self.refusal(format!("label '{}' is constant; there is nothing to score by", label.columns.join(", ")))),
+        }
     }
 
     /// The model of the kept features from the co-moment of all.

@@ -19,6 +19,7 @@ use crate::accumulate::{
 use crate::error::{Error, Result};
 use crate::model::{ClassReport, LabelReport};
 use crate::pass;
+use crate::report::text::count;
 use crate::solve::Solution;
 use crate::solve::supervised::{self, LabelKernel};
 use crate::source::{LabelRead, Nulls, ParquetSource, Tally, Want};
@@ -53,6 +54,8 @@ pub(super) struct Gathered {
     /// S, where it was asked for.
     s: Option<Array2<f64>>,
     fourier: bool,
+    /// True when numeric labels are all the same.
+    constant: bool,
     tally: Tally,
 }
 
@@ -60,12 +63,14 @@ impl Gathered {
     /// From the sums per class of one pass.
     pub(super) fn of_classes(classes: ClassMoments, tally: Tally) -> Gathered {
         let (moments, m, bound) = (classes.moments.clone(), classes.m.clone(), classes.classes.len().saturating_sub(1));
-        Gathered { moments, m, bound, classes: Some(classes), s: None, fourier: false, tally }
+        Gathered { moments, m, bound, classes: Some(classes), s: None, fourier: false, constant: false, tally }
     }
 
     /// From the cross co-moment of one pass.
     pub(super) fn of_numbers(sums: CrossMoments, tally: Tally) -> Gathered {
-        Gathered { moments: sums.moments, bound: sums.m.nrows(), m: sums.m, classes: None, s: None, fourier: false, tally }
+        let constant = sums.labels.deviations().iter().all(|s| *s == 0.0);
+        let (moments, bound, m) = (sums.moments, sums.m.nrows(), sums.m);
+        Gathered { moments, bound, m, classes: None, s: None, fourier: false, constant, tally }
     }
 
     /// Only these features.
@@ -88,7 +93,7 @@ impl Passes<'_> {
 
     /// Components from what a pass has gathered.
     pub(super) fn supervise(&self, labels: &LabelPlan, gathered: Gathered) -> Result<Fitted> {
-        let Gathered { moments, m, bound, classes, s, fourier, tally } = gathered;
+        let Gathered { moments, m, bound, classes, s, fourier, constant, tally } = gathered;
         if let Some(c) = classes.as_ref().filter(|c| c.classes.len() < 2) {
             let only = c.classes.first().map_or_else(String::new, |class| format!(" ({})", text(class)));
             return Err(self.refusal(format!(
@@ -99,7 +104,11 @@ impl Passes<'_> {
         let scaling = self.plan.scaling;
         let solution = supervised::solve(m, &moments, scaling, self.spec.components, self.spec.form.form(), bound, cores())?;
         if solution.components.nrows() == 0 {
-            return Err(self.refusal("no feature depends on the labels: their means are the same in all classes".into()));
+            let label = labels.want.columns.join(", ");
+            return Err(self.refusal(match constant {
+                true => format!("label '{label}' is constant; there is nothing for features to depend on"),
+                false => format!("no feature depends on label '{label}': the features' means do not move with it"),
+            }));
         }
         let freedom = moments.weight - 1.0;
         let kept: f64 = solution.eigenvalues.iter().take(solution.components.nrows()).sum();
@@ -111,6 +120,15 @@ impl Passes<'_> {
         let variances = s.map(|s| variances(&s, &solution) / freedom);
         let supervision = Supervision { label, hsic: kept / (freedom * freedom), total_variance, variances };
         self.tell_rank(&solution, labels, bound);
+        if let Some(c) =
+            classes.as_ref().filter(|c| labels.kernel == LabelKernel::Delta && 2 * c.classes.len() as u64 > moments.rows)
+        {
+            self.talk.say(format!(
+                "note: {} classes for {}: is the label an id, or a number?",
+                c.classes.len(),
+                count(moments.rows, "row")
+            ));
+        }
         Ok(Fitted { moments, solution, tally, supervision: Some(supervision) })
     }
 
@@ -124,6 +142,13 @@ impl Passes<'_> {
                 if let Some(classes) = classes {
                     gathered.m = supervised::rbf_over_classes(&classes, gamma, cores())?;
                     gathered.classes = Some(classes);
+                }
+                Ok(gathered)
+            }
+            (Ok(mut gathered), LabelKernel::Linear, _) if labels.want.columns.len() > 1 => {
+                if let Some(classes) = &gathered.classes {
+                    let delta = supervised::one_hot(&classes.classes, &labels.numeric);
+                    (gathered.m, gathered.bound) = (delta.t().dot(&gathered.m).as_standard_layout().into_owned(), delta.ncols());
                 }
                 Ok(gathered)
             }
@@ -216,8 +241,11 @@ impl Passes<'_> {
             return;
         }
         let why = match labels.want.read {
-            LabelRead::Classes => format!("{} classes differ in at most {bound} directions", bound + 1),
-            LabelRead::Numbers => format!("{bound} numeric labels depend on at most {bound} directions"),
+            _ if k < bound => format!("the features depend on the labels in {} only", count(k as u64, "direction")),
+            LabelRead::Classes => format!("{} classes differ in at most {}", bound + 1, count(bound as u64, "direction")),
+            LabelRead::Numbers => {
+                format!("{} can be told by at most {}", count(bound as u64, "numeric label"), count(bound as u64, "direction"))
+            }
         };
         self.talk.say(format!("note: kept {k} of {asked} components: {why}"));
     }

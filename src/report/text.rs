@@ -64,8 +64,7 @@ pub fn model(model: &Model) -> String {
         let passes = if iteration.passes == 1 { "1 pass".into() } else { format!("{} passes", iteration.passes) };
         let _ = writeln!(page, "             {passes} to a tolerance of {:e}", iteration.tolerance);
         if !iteration.unconverged.is_empty() {
-            let which: Vec<String> = iteration.unconverged.iter().map(usize::to_string).collect();
-            let _ = writeln!(page, "             components {} miss the tolerance", which.join(", "));
+            let _ = writeln!(page, "             components {} miss the tolerance", ranges(&iteration.unconverged));
         }
     }
     page
@@ -199,11 +198,12 @@ fn dependence(model: &Model, label: &LabelReport, variance: Option<Vec<f64>>, ra
 /// Where the classes of a supervised model are among its scores.
 fn centroids(model: &Model, page: &mut String) {
     let Some(label) = model.header.label.as_ref().filter(|l| !l.classes.is_empty()) else { return };
-    let _ = writeln!(page, "\nclass centroids");
+    let shown: Vec<String> = (1..=model.n_components().min(5)).map(|i| format!("{:>9}", format!("pc{i}"))).collect();
+    let _ = writeln!(page, "\n  {:<16} {:>11}  {}", "class centroids", "rows", shown.join(" "));
     for class in label.classes.iter().take(SHOWN_CLASSES) {
         let name = class.class.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let scores: Vec<String> = class.centroid.iter().take(5).map(|z| format!("{:>9}", number(*z))).collect();
-        let _ = writeln!(page, "  {name:<16} {:>11}  {}", number(class.weight), scores.join(" "));
+        let _ = writeln!(page, "  {name:<16} {:>11}  {}", weight(class.weight), scores.join(" "));
     }
     if label.classes.len() > SHOWN_CLASSES {
         let _ = writeln!(page, "  … and {} more", label.classes.len() - SHOWN_CLASSES);
@@ -228,11 +228,12 @@ fn rules(model: &Model, page: &mut String) {
         let kind = if s.score == crate::solve::scoring::Score::Abs { "magnitude of the " } else { "" };
         let _ = writeln!(
             page,
-            "\nfeatures by the {kind}score against {}: kept {} of {}, cut at {}",
+            "\nfeatures by the {kind}score against {}: kept {} of {}, the least score kept {}: {}",
             s.by,
             s.kept,
             s.candidates.len(),
-            number(s.cut)
+            number(s.cut),
+            some(&model.header.features.names().collect::<Vec<_>>())
         );
     }
     let answers: Vec<String> = selection
@@ -262,6 +263,22 @@ fn loadings(model: &Model, page: &mut String) {
     }
 }
 
+/// "1, 4 to 7, 9" of ascending numbers.
+pub fn ranges(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b);
+    let text = |run: &[usize]| match run {
+        [one] => one.to_string(),
+        [a, b] => format!("{a}, {b}"),
+        _ => format!("{} to {}", run[0], run[run.len() - 1]),
+    };
+    runs.map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// A weight: rows as they are counted, or a number.
+fn weight(w: f64) -> String {
+    if w.fract() == 0.0 { thousands(w as u64) } else { number(w) }
+}
+
 /// The first few of many.
 pub fn some(names: &[String]) -> String {
     const FEW: usize = 6;
@@ -283,6 +300,12 @@ mod tests {
         assert_eq!(number(0.000123456), "0.00012346");
         assert_eq!(number(1.5e-9), "1.5000e-9");
         assert_eq!(count(1, "row"), "1 row");
+    }
+
+    #[test]
+    fn runs_are_shortened() {
+        assert_eq!(ranges(&[1, 2, 4, 5, 6, 9]), "1, 2, 4 to 6, 9");
+        assert_eq!(ranges(&[]), "");
     }
 
     #[test]

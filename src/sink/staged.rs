@@ -113,9 +113,20 @@ impl StagedDir {
         builder.prefix(&prefix);
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
-        let temporary = builder.tempdir_in(&parent).map_err(Error::io("create", target))?;
-        let lock = File::create(temporary.path().join(LOCK)).map_err(Error::io("create", target))?;
-        let _ = lock.try_lock();
+        // Until it is locked another run may take it for a stray and remove it: then once more.
+        let (temporary, lock) = loop {
+            let temporary = builder.tempdir_in(&parent).map_err(Error::io("create", target))?;
+            match File::create(temporary.path().join(LOCK)) {
+                Ok(lock) => {
+                    let _ = lock.try_lock();
+                    if temporary.path().join(LOCK).exists() {
+                        break (temporary, lock);
+                    }
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(Error::io("create", target)(e)),
+            }
+        };
         alive.insert(temporary.path().to_path_buf());
         Ok(StagedDir { temporary: Some(temporary), _lock: lock, target: target.to_path_buf(), files })
     }
@@ -208,7 +219,12 @@ fn remove_strays(parent: &Path, prefix: &str) {
             continue;
         }
         let lock = if path.is_dir() { File::open(path.join(LOCK)) } else { File::open(&path) };
-        if lock.is_ok_and(|f| f.try_lock().is_ok()) {
+        // A directory without a lock was left by a run that was killed before it made one.
+        let dead = match lock {
+            Ok(lock) => lock.try_lock().is_ok(),
+            Err(e) => path.is_dir() && e.kind() == std::io::ErrorKind::NotFound,
+        };
+        if dead {
             let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
         }
     }
@@ -276,6 +292,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("m");
         std::fs::write(dir.path().join(".m.eigenstream-dead"), "").unwrap();
+        std::fs::create_dir(dir.path().join(".m.eigenstream-unlocked")).unwrap();
         let live = StagedFile::create(&target).unwrap();
         let second = StagedFile::create(&target).unwrap();
         assert_eq!(names(dir.path()).len(), 2, "the stray is gone, both live ones are there");

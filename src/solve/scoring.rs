@@ -5,7 +5,7 @@
 //! classes         s_j = √(Σ_c W_c (μ_cj − μ_j)² / x_jᵀx_j)      the root of the between-class share
 //! ```
 //!
-//! For two classes the second is the first's magnitude over √(W p (1−p)), the norm of a centred 0/1 label. A
+//! The second is of centred columns always. For two classes it is the first's magnitude over √(W p (1−p)), the norm of a centred 0/1 label. A
 //! feature without spread scores 0.
 
 use super::Scaling;
@@ -54,18 +54,10 @@ pub fn numeric(sums: &CrossMoments, scaling: Scaling) -> Array1<f64> {
     Array1::from_shape_fn(squares.len(), |j| over_root(sums.m[[0, j]] + raw(j), squares[j]))
 }
 
-/// Against classes.
-pub fn classes(sums: &ClassMoments, scaling: Scaling) -> Array1<f64> {
-    let squares = squares(&sums.moments, scaling);
-    let between = |j: usize| {
-        let class = |c: usize| {
-            let weight = sums.weights[c];
-            let raw = if scaling.center { 0.0 } else { weight * sums.moments.mean[j] };
-            let m = sums.m[[c, j]] + raw;
-            if weight > 0.0 { m * m / weight } else { 0.0 }
-        };
-        (0..sums.weights.len()).map(class).sum::<f64>()
-    };
+/// Against classes. Centred even where columns are not: raw columns would be scored by the size of their means.
+pub fn classes(sums: &ClassMoments) -> Array1<f64> {
+    let squares = &sums.moments.squares;
+    let between = |j: usize| sums.m.column(j).iter().zip(&sums.weights).map(|(m, w)| m * m / w).sum::<f64>();
     Array1::from_shape_fn(squares.len(), |j| if squares[j] > 0.0 { (between(j) / squares[j]).sqrt() } else { 0.0 })
 }
 

@@ -18,6 +18,7 @@ use super::{Certificate, Form, Scaling, Solution};
 use crate::accumulate::{ClassMoments, Moments};
 use crate::blas;
 use crate::error::{Error, Result};
+use crate::source::labels::{Class, ClassValue};
 use ndarray::{Array1, Array2, Axis};
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +114,21 @@ fn scaled(m: &mut Array2<f64>, moments: &Moments, scaling: Scaling) -> (Vec<usiz
     let scale = deviations.select(Axis(0), &active);
     *m = (m.select(Axis(1), &active) / &scale).as_standard_layout().into_owned();
     (active, Some(scale))
+}
+
+/// The rows of Δ for the linear kernel over several label columns, one per class: one-hot for columns whose values are
+/// classes, the number itself for the others. For one column of classes that is the identity: the delta kernel.
+pub fn one_hot(classes: &[Class], numeric: &[bool]) -> Array2<f64> {
+    let mut columns: Vec<Array1<f64>> = Vec::new();
+    for (at, numeric) in numeric.iter().enumerate() {
+        if *numeric {
+            columns.push(classes.iter().map(|c| c[at].number().unwrap_or(0.0)).collect());
+            continue;
+        }
+        let values: std::collections::BTreeSet<&ClassValue> = classes.iter().map(|c| &c[at]).collect();
+        columns.extend(values.into_iter().map(|v| classes.iter().map(|c| f64::from(u8::from(c[at] == *v))).collect()));
+    }
+    Array2::from_shape_fn((classes.len(), columns.len()), |(c, r)| columns[r][c])
 }
 
 /// K over the distinct labels = LLᵀ, so that Δ = (one-hot) L: Lᵀ times the class sums is Mᵀ for the rbf kernel.

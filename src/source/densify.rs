@@ -328,7 +328,7 @@ pub(super) fn as_f64(array: &ArrayRef, path: &Path, column: &str) -> Result<Floa
 }
 
 /// How many numbers f64 cannot hold exactly because they have more than 53 bits.
-fn count_rounded(array: &ArrayRef) -> u64 {
+pub(super) fn count_rounded(array: &ArrayRef) -> u64 {
     let count = match array.data_type() {
         DataType::Int64 => array.as_primitive::<Int64Type>().values().iter().filter(|v| v.unsigned_abs() > EXACT).count(),
         DataType::UInt64 => array.as_primitive::<UInt64Type>().values().iter().filter(|v| **v > EXACT).count(),

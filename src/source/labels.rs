@@ -145,6 +145,11 @@ pub fn read(want: &LabelWant, arrays: &[&ArrayRef], place: impl Fn(&str, usize) 
         LabelRead::Numbers => {
             let mut y = Array2::zeros((rows, arrays.len()));
             for ((mut column, array), name) in y.columns_mut().into_iter().zip(arrays).zip(&want.columns) {
+                if super::densify::count_rounded(array) > 0 {
+                    let problem =
+                        "has integers beyond 2^53, which a number cannot tell apart; with --classes they are labels all the same";
+                    return Err(Error::data(place(name, 0), problem));
+                }
                 let numbers = super::densify::as_f64(array, &place(name, 0).file, name)?;
                 for (row, slot) in column.iter_mut().enumerate() {
                     let value = numbers.value(row);
