@@ -7,9 +7,11 @@ use super::args::{FitSpec, FormChoice, PlanArgs};
 use super::candidates::{Candidate, LabelShape, Question, ScoredShape, choose};
 use super::scoring::ScoringPlan;
 use super::supervised::EXACT_LABELS;
+use crate::accumulate::{Accumulate, ClassSums, Shape};
 use crate::budget::{Budget, Bytes, Phase};
 use crate::error::{Error, Result};
 use crate::model::Method;
+use crate::pass::window;
 use crate::report;
 use crate::report::text::{count, some, thousands};
 use crate::solve::rules::Components;
@@ -164,6 +166,13 @@ impl FitPlan {
     /// Another form, if it fits.
     pub fn alternative(&self, form: Form) -> Option<&Candidate> {
         self.candidates.iter().find(|c| c.form == form && c.fits)
+    }
+
+    /// Bytes that one more class takes, on all workers.
+    pub fn class_bytes(&self) -> u64 {
+        let shape = |vectors| Shape { features: self.want.features.len() as u64, rows: 0, vectors };
+        let each = ClassSums::bytes(shape(1)) - ClassSums::bytes(shape(0));
+        each.saturating_mul(window(self.threads()) as u64 + 2)
     }
 
     /// Worker threads that fit the budget.

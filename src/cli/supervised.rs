@@ -16,6 +16,7 @@ use crate::accumulate::{
     Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, Cross, CrossMoments, ImputedCovariance, LabelMap,
     Moments,
 };
+use crate::budget::Bytes;
 use crate::error::{Error, Result};
 use crate::model::{ClassReport, LabelReport};
 use crate::pass;
@@ -170,7 +171,10 @@ impl Passes<'_> {
         let limit = ClassLimit {
             classes: self.plan.most_classes.min(exact),
             label: labels.want.columns.join(", "),
-            hint: "a label that names each row is an id; choose another, allow more --memory, or for numbers use --label-kernel linear".into(),
+            hint: format!(
+                "a label that names each row is an id; choose another, allow more --memory ({} for 1,000 classes), or for numbers use --label-kernel linear",
+                Bytes(self.plan.class_bytes().saturating_mul(1_000))
+            ),
         };
         let fresh = || ClassSums::new(d, limit.clone());
         let (s, classes, tally) = self.sums(&self.source(), self.spec.with_variance, fresh)?;
