@@ -21,6 +21,16 @@ struct Rows {
 }
 
 impl Rows {
+    fn weights(&self, weighted: bool) -> Array1<f64> {
+        if weighted { self.w.clone() } else { Array1::ones(self.x.nrows()) }
+    }
+
+    /// A feature whose present cells all weigh nothing has no mean, in the oracle either.
+    fn have_means(&self, w: &Array1<f64>) -> bool {
+        let seen = |column: ndarray::ArrayView1<'_, f64>| column.iter().zip(w).any(|(x, w)| !x.is_nan() && *w > 0.0);
+        self.x.columns().into_iter().all(seen)
+    }
+
     fn block(&self, range: std::ops::Range<usize>, weighted: bool, f_order: bool) -> Block {
         let part = self.x.slice(s![range.clone(), ..]);
         let mut values = Array2::zeros(part.raw_dim().set_f(f_order));
@@ -52,7 +62,7 @@ impl Rows {
 /// Rounding of a sum of n products around a mean of the given size.
 fn agrees(found: &CoMoment, rows: &Rows, weighted: bool) {
     let n = rows.x.nrows();
-    let w = if weighted { rows.w.clone() } else { Array1::ones(n) };
+    let w = rows.weights(weighted);
     let expected = two_pass(&rows.x, &w);
     assert_eq!(found.moments.rows, n as u64);
     assert!((found.moments.weight - expected.weight).abs() <= f64::EPSILON * n as f64 * expected.weight);
@@ -98,11 +108,9 @@ proptest! {
     #[test]
     fn imputed_covariance_agrees_for_any_split((rows, cuts) in rows_and_cuts(true), weighted: bool, f_order: bool) {
         let d = rows.x.ncols();
-        // A feature whose present cells all weigh nothing has no mean in the oracle either.
         let found = rows.fold(|| ImputedCovariance::new(d), &cuts, weighted, f_order);
-        let w = if weighted { rows.w.clone() } else { Array1::ones(rows.x.nrows()) };
-        let seen = |j: usize| rows.x.column(j).iter().zip(&w).any(|(x, w)| !x.is_nan() && *w > 0.0);
-        prop_assume!((0..d).all(seen));
+        let w = rows.weights(weighted);
+        prop_assume!(rows.have_means(&w));
         agrees(&found, &rows, weighted);
     }
 
@@ -119,9 +127,8 @@ proptest! {
     #[test]
     fn around_the_mean_missing_cells_add_nothing((rows, cuts) in rows_and_cuts(true), weighted: bool, f_order: bool) {
         let d = rows.x.ncols();
-        let w = if weighted { rows.w.clone() } else { Array1::ones(rows.x.nrows()) };
-        let seen = |j: usize| rows.x.column(j).iter().zip(&w).any(|(x, w)| !x.is_nan() && *w > 0.0);
-        prop_assume!((0..d).all(seen));
+        let w = rows.weights(weighted);
+        prop_assume!(rows.have_means(&w));
         let expected = two_pass(&rows.x, &w);
         let spread = rows.fold(|| Spread::new(d), &cuts, weighted, f_order);
         prop_assert_eq!(spread.rows, rows.x.nrows() as u64);
@@ -139,7 +146,7 @@ proptest! {
     #[test]
     fn a_sketch_is_the_co_moment_times_vectors((rows, cuts) in rows_and_cuts(false), weighted: bool, f_order: bool) {
         let d = rows.x.ncols();
-        let w = if weighted { rows.w.clone() } else { Array1::ones(rows.x.nrows()) };
+        let w = rows.weights(weighted);
         prop_assume!(w.sum() > 0.0);
         let expected = two_pass(&rows.x, &w);
         let p = Arc::new(Array2::from_shape_fn((3, d), |(i, j)| ((2 * i + j) % 3) as f64 - 1.0));
@@ -151,9 +158,8 @@ proptest! {
     #[test]
     fn a_gram_matrix_agrees_for_any_split_of_the_features((rows, cuts) in rows_and_cuts(true), weighted: bool, f_order: bool) {
         let (n, d) = rows.x.dim();
-        let w = if weighted { rows.w.clone() } else { Array1::ones(n) };
-        let seen = |j: usize| rows.x.column(j).iter().zip(&w).any(|(x, w)| !x.is_nan() && *w > 0.0);
-        prop_assume!((0..d).all(seen));
+        let w = rows.weights(weighted);
+        prop_assume!(rows.have_means(&w));
         let mut columns: Vec<usize> = cuts.iter().map(|c| (*c).min(d)).collect();
         columns.push(d);
         columns.dedup();
@@ -180,9 +186,8 @@ proptest! {
     #[test]
     fn sums_per_class_agree_for_any_split((rows, cuts) in rows_and_cuts(true), weighted: bool, f_order: bool) {
         let (n, d) = rows.x.dim();
-        let w = if weighted { rows.w.clone() } else { Array1::ones(n) };
-        let seen = |j: usize| rows.x.column(j).iter().zip(&w).any(|(x, w)| !x.is_nan() && *w > 0.0);
-        prop_assume!((0..d).all(seen));
+        let w = rows.weights(weighted);
+        prop_assume!(rows.have_means(&w));
         let class = |i: usize| (i * 5 + i / 3) % 4;
         let mean = two_pass(&rows.x, &w).mean;
         let limit = ClassLimit { classes: 9, label: "c".into(), hint: String::new() };
@@ -212,9 +217,8 @@ proptest! {
     #[test]
     fn a_cross_co_moment_agrees_for_any_split((rows, cuts) in rows_and_cuts(true), weighted: bool, f_order: bool) {
         let (n, d) = rows.x.dim();
-        let w = if weighted { rows.w.clone() } else { Array1::ones(n) };
-        let seen = |j: usize| rows.x.column(j).iter().zip(&w).any(|(x, w)| !x.is_nan() && *w > 0.0);
-        prop_assume!((0..d).all(seen));
+        let w = rows.weights(weighted);
+        prop_assume!(rows.have_means(&w));
         let y = Array2::from_shape_fn((n, 2), |(i, q)| 1e4 + ((i * 7 + q * 3) % 5) as f64);
         let mean = two_pass(&rows.x, &w).mean;
         let label_mean = two_pass(&y, &w).mean;

@@ -121,7 +121,7 @@ fn class_holes(missing: &[MissingCell], weights: Option<&Array1<f64>>, ids: &[u3
     holes
 }
 
-/// target += factor · (weight − missing) · shift.
+/// target += (weight − missing) · shift.
 fn add_shift(target: &mut Array1<f64>, weight: f64, missing: Option<ArrayView1<'_, f64>>, shift: &Array1<f64>) {
     match missing {
         None => target.scaled_add(weight, shift),
@@ -194,17 +194,16 @@ impl Accumulate for ClassSums {
         let ClassSums { spread, origin, index, sums, .. } = self;
         let mean = spread.mean.clone();
         let moments = spread.finish();
-        let shift = origin.map_or_else(|| Array1::zeros(moments.mean.len()), |o| mean.minus(&o));
+        let back = origin.map_or_else(|| Array1::zeros(moments.mean.len()), |o| o.minus(&mean));
         // A class whose rows all weigh nothing is none.
         let mut classes: Vec<(Class, usize)> = index.into_iter().filter(|(_, at)| sums[*at].weight > 0.0).collect();
         classes.sort_unstable();
-        let mut m = Array2::zeros((classes.len(), shift.len()));
+        let mut m = Array2::zeros((classes.len(), back.len()));
         for (mut row, (_, at)) in m.rows_mut().into_iter().zip(&classes) {
             let ClassSum { weight, sum, missing } = &sums[*at];
-            row.assign(sum);
             // Missing cells are at μ, so only the present ones are moved.
-            let mut moved = row.to_owned();
-            add_shift(&mut moved, -weight, missing.as_ref().map(|e| -e).as_ref().map(|e| e.view()), &shift);
+            let mut moved = sum.clone();
+            add_shift(&mut moved, *weight, missing.as_ref().map(|e| e.view()), &back);
             row.assign(&moved);
         }
         let weights = classes.iter().map(|(_, at)| sums[*at].weight).collect();

@@ -116,7 +116,7 @@ impl Accumulate for Covariance {
     }
 
     fn merge(&mut self, later: Covariance) {
-        self.mixed_error = self.mixed_error.into_iter().chain(later.mixed_error).reduce(f64::max);
+        self.mixed_error = super::worst(self.mixed_error, later.mixed_error);
         if later.weight == 0.0 {
             self.rows += later.rows;
             return;

@@ -103,7 +103,7 @@ impl Accumulate for Gram {
         later.flush();
         super::add_upper(&mut self.g, &later.g);
         self.incomplete.iter_mut().zip(&later.incomplete).for_each(|(a, b)| *a |= b);
-        self.mixed_error = self.mixed_error.into_iter().chain(later.mixed_error).reduce(f64::max);
+        self.mixed_error = super::worst(self.mixed_error, later.mixed_error);
         self.spread.append(later.spread);
     }
 

@@ -15,6 +15,7 @@
 //!
 //! Without missing cells P is 0 and C is W, and the move is Chan's rule.
 
+use super::spread::centre;
 use super::{Accumulate, Center, CoMoment, Moments, Shape, add_outer};
 use crate::blas;
 use crate::source::{Block, MissingCell, dense};
@@ -50,15 +51,7 @@ impl ImputedCovariance {
         let d = y.ncols();
         let presence = (!missing.is_empty()).then(|| presence(&y, &missing, roots.as_ref()));
         let totals = presence.as_ref().map_or_else(|| Array1::from_elem(d, weight), |(_, c)| c.diag().to_owned());
-        // Missing cells hold 0 and stay 0. The second round centres by the rounding error of the first.
-        let mut centre = || {
-            let mut shift = dense::column_sums(&y, weights.as_ref());
-            Zip::from(&mut shift).and(&totals).for_each(|s, &t| *s = if t > 0.0 { *s / t } else { 0.0 });
-            dense::shift(&mut y, Some(&shift), None);
-            missing.iter().for_each(|cell| y[[cell.row as usize, cell.feature as usize]] = 0.0);
-            shift
-        };
-        let mean = Center::new(centre(), centre());
+        let mean = centre(&mut y, weights.as_ref(), &missing, &totals);
         if let Some(roots) = &roots {
             dense::scale_rows(&mut y, roots);
         }
@@ -95,7 +88,7 @@ impl ImputedCovariance {
 /// √w·m in y's own order, and C = Σ w m mᵀ.
 fn presence(y: &Array2<f64>, missing: &[MissingCell], roots: Option<&Array1<f64>>) -> (Array2<f64>, Array2<f64>) {
     let mut m = Array2::from_elem(y.raw_dim().set_f(!y.is_standard_layout()), 1.0);
-    missing.iter().for_each(|cell| m[[cell.row as usize, cell.feature as usize]] = 0.0);
+    dense::put(&mut m, missing, 0.0);
     if let Some(roots) = roots {
         dense::scale_rows(&mut m, roots);
     }

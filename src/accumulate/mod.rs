@@ -114,6 +114,17 @@ pub struct Scaling {
 }
 
 impl Scaling {
+    /// The features that take part, and what they are divided by: all, or when standardizing those that have a deviation.
+    pub fn active(&self, moments: &Moments) -> (Vec<usize>, Option<Array1<f64>>) {
+        if !self.standardize {
+            return ((0..moments.mean.len()).collect(), None);
+        }
+        let deviations = moments.deviations();
+        let active: Vec<usize> = (0..deviations.len()).filter(|j| deviations[*j] > 0.0).collect();
+        let scale = deviations.select(Axis(0), &active);
+        (active, Some(scale))
+    }
+
     /// 1 / deviation of each feature, 0 where it has none; `None` when not standardizing.
     pub fn factors(&self, moments: &Moments) -> Option<Array1<f64>> {
         self.standardize.then(|| moments.deviations().mapv(|s| if s > 0.0 { s.recip() } else { 0.0 }))
@@ -229,6 +240,11 @@ impl Center {
             dense::shift(y, Some(&self.rest), None);
         }
     }
+}
+
+/// The larger error, of those that were measured.
+pub(crate) fn worst(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.into_iter().chain(b).reduce(f64::max)
 }
 
 /// Adds `scale`·δδᵀ to the upper triangle.

@@ -153,7 +153,7 @@ impl Accumulate for Product {
         let mixed = matches!(block.values, Values::F32(_));
         let mut y = block.into_f64();
         self.center.subtract(&mut y);
-        missing.iter().for_each(|cell| y[[cell.row as usize, cell.feature as usize]] = 0.0);
+        dense::put(&mut y, &missing, 0.0);
         if let Some(weights) = &weights {
             dense::scale_rows(&mut y, &weights.mapv(f64::sqrt));
         }
@@ -166,7 +166,7 @@ impl Accumulate for Product {
 
     fn merge(&mut self, later: Product) {
         self.z += &later.z;
-        self.mixed_error = self.mixed_error.into_iter().chain(later.mixed_error).reduce(f64::max);
+        self.mixed_error = super::worst(self.mixed_error, later.mixed_error);
     }
 
     fn finish(self) -> Self::Output {

@@ -38,15 +38,7 @@ impl Spread {
         }
         // A rest of rounding where all that is present weighs nothing.
         present.mapv_inplace(|p| if p > weight * f64::EPSILON * rows as f64 { p } else { 0.0 });
-        let mut centre = || {
-            let mut shift = dense::column_sums(y, weights);
-            Zip::from(&mut shift).and(&present).for_each(|s, &p| *s = if p > 0.0 { *s / p } else { 0.0 });
-            dense::shift(y, Some(&shift), None);
-            missing.iter().for_each(|cell| y[[cell.row as usize, cell.feature as usize]] = 0.0);
-            shift
-        };
-        // The second round centres by the rounding error of the first.
-        let mean = Center::new(centre(), centre());
+        let mean = centre(y, weights, missing, &present);
         let squares = dense::column_squares(y, weights);
         Spread { rows: rows as u64, weight, present, mean, squares }
     }
@@ -70,6 +62,24 @@ impl Spread {
         let total = self.weight + later.weight;
         if total > 0.0 { self.weight * later.weight / total } else { 0.0 }
     }
+}
+
+/// Subtracts from each feature the mean of its present cells, of this weight; missing cells hold 0 and stay 0.
+pub(super) fn centre(
+    y: &mut Array2<f64>,
+    weights: Option<&Array1<f64>>,
+    missing: &[MissingCell],
+    present: &Array1<f64>,
+) -> Center {
+    let mut once = || {
+        let mut shift = dense::column_sums(y, weights);
+        Zip::from(&mut shift).and(present).for_each(|s, &p| *s = if p > 0.0 { *s / p } else { 0.0 });
+        dense::shift(y, Some(&shift), None);
+        dense::put(y, missing, 0.0);
+        shift
+    };
+    // The second round centres by the rounding error of the first.
+    Center::new(once(), once())
 }
 
 impl Accumulate for Spread {
@@ -102,8 +112,8 @@ impl Accumulate for Spread {
 
     fn finish(self) -> Moments {
         let (mut mean, rest) = self.mean.split();
-        let nowhere = self.weight > 0.0;
-        Zip::from(&mut mean).and(&self.present).for_each(|m, &p| *m = if p > 0.0 || !nowhere { *m } else { f64::NAN });
+        let seen = self.weight > 0.0;
+        Zip::from(&mut mean).and(&self.present).for_each(|m, &p| *m = if seen && p == 0.0 { f64::NAN } else { *m });
         Moments { rows: self.rows, weight: self.weight, mean, rest, squares: self.squares, mixed_error: None }
     }
 

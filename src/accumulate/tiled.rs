@@ -78,7 +78,7 @@ impl TiledCovariance {
                 let (mean, rest) = self.mean.split();
                 self.shift_all(&mut y, &mean);
                 self.shift_all(&mut y, &rest);
-                missing.iter().for_each(|cell| y[[cell.row as usize, cell.feature as usize]] = 0.0);
+                dense::put(&mut y, &missing, 0.0);
                 Array2::zeros((0, self.s.ncols()))
             }
             false => self.centre(&mut y, weights.as_ref(), weight),
@@ -159,7 +159,7 @@ impl Accumulate for TiledCovariance {
         self.flush();
         later.flush();
         self.rows += later.rows;
-        self.mixed_error = self.mixed_error.into_iter().chain(later.mixed_error).reduce(f64::max);
+        self.mixed_error = super::worst(self.mixed_error, later.mixed_error);
         if later.weight == 0.0 {
             return;
         }

@@ -4,21 +4,18 @@ use super::args::{FitArgs, FitSpec};
 use super::forms::{self, Fitted};
 use super::plan::{FitPlan, chosen_line, passed_over_lines, threads_line};
 use super::scoring::narrow;
-use super::supervised::{Supervision, is_identity};
-use crate::accumulate::Moments;
+use super::supervised::{identity, is_identity};
 use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
-use crate::model::{LabelReport, Method};
-use crate::model::{LedgerEntry, Model, Provenance};
-use crate::report::text::{count, some, thousands};
+use crate::model::{LedgerEntry, Method, Model, Provenance};
+use crate::report::text::{count, passes, some, thousands};
 use crate::report::{self, Talk};
 use crate::sink::staged::check_file;
 use crate::solve::rules::Components;
 use crate::solve::scoring::Score;
 use crate::solve::supervised::LabelKernel;
-use crate::solve::{Form, Scaling, Solution};
-use crate::source::LabelRead;
-use crate::source::{Nulls, Tally};
+use crate::solve::{Form, Scaling};
+use crate::source::{LabelRead, Nulls, Tally};
 use serde_json::json;
 use std::time::Instant;
 
@@ -73,26 +70,6 @@ fn achievement(model: &Model) -> String {
         }
         (_, ratio) => format!("explaining {:.2} % of the variance", percent(&ratio.unwrap_or_default())),
     }
-}
-
-/// With K_y = I the seed's matrix is S: PCA, in the words of supervised PCA.
-fn identity(solution: &Solution, moments: &Moments, spec: &FitSpec) -> Supervision {
-    let k = solution.components.nrows();
-    let freedom = moments.weight - 1.0;
-    let kept: f64 = solution.eigenvalues.iter().take(k).sum();
-    let label = LabelReport {
-        columns: spec.label.clone(),
-        kernel: LabelKernel::Identity,
-        gamma: None,
-        features: None,
-        approximation: None,
-        n_classes: None,
-        classes: Vec::new(),
-        hsic_share: solution.eigenvalues.iter().take(k).map(|v| v / solution.trace).collect(),
-        unlabelled: 0,
-    };
-    let variances = Some(solution.eigenvalues.iter().take(k).map(|v| v / freedom).collect());
-    Supervision { label, hsic: kept / (freedom * freedom), total_variance: solution.trace / freedom, variances }
 }
 
 fn announce(plan: &FitPlan, spec: &FitSpec, talk: Talk) {
@@ -246,14 +223,8 @@ fn tell_model(model: &Model, spec: &FitSpec, talk: Talk) {
         ));
     }
     if let Some(iteration) = &header.certificate.iteration {
-        talk.say(format!(
-            "{}, largest residual {:.1e}",
-            match iteration.passes {
-                1 => "1 pass".into(),
-                n => format!("{n} passes"),
-            },
-            header.certificate.max_residual
-        ));
+        let residual = header.certificate.max_residual;
+        talk.say(format!("{}, largest residual {residual:.1e}", passes(iteration.passes)));
     }
     if let Some(error) = header.certificate.mixed_error {
         talk.say(format!("note: products in f32, largest relative error of those checked {error:.1e}"));

@@ -36,10 +36,7 @@ pub fn run(args: &HsicArgs, talk: Talk) -> Result<()> {
     if let Some(model) = &model {
         model.header.features.check(&plan.dataset)?;
     }
-    let labels = match (&plan.labels, args.label_kernel) {
-        (Some(labels), _) => labels.clone(),
-        (None, _) => LabelPlan::identity(&spec),
-    };
+    let labels = plan.labels.clone().unwrap_or_else(|| LabelPlan::identity(&spec));
     let question = Question { args, plan: &plan, labels: &labels, model: model.as_ref(), talk };
     let d = question.width();
     let kernel = question.kernel(d)?;

@@ -139,10 +139,8 @@ impl Passes<'_> {
         }
         match (self.by_class(labels), labels.kernel, labels.gamma) {
             (Ok(mut gathered), LabelKernel::Rbf, Some(gamma)) => {
-                let classes = gathered.classes.take();
-                if let Some(classes) = classes {
-                    gathered.m = supervised::rbf_over_classes(&classes, gamma, cores())?;
-                    gathered.classes = Some(classes);
+                if let Some(classes) = &gathered.classes {
+                    gathered.m = supervised::rbf_over_classes(classes, gamma, cores())?;
                 }
                 Ok(gathered)
             }
@@ -299,4 +297,24 @@ pub fn text(class: &[crate::source::labels::ClassValue]) -> String {
 /// True when `spec` asks for supervised PCA with the identity kernel, which is plain PCA.
 pub fn is_identity(spec: &FitSpec) -> bool {
     spec.method == crate::model::Method::Spca && spec.label_kernel == Some(LabelKernel::Identity)
+}
+
+/// With K_y = I the seed's matrix is S: PCA, in the words of supervised PCA.
+pub fn identity(solution: &Solution, moments: &Moments, spec: &FitSpec) -> Supervision {
+    let k = solution.components.nrows();
+    let freedom = moments.weight - 1.0;
+    let kept: f64 = solution.eigenvalues.iter().take(k).sum();
+    let label = LabelReport {
+        columns: spec.label.clone(),
+        kernel: LabelKernel::Identity,
+        gamma: None,
+        features: None,
+        approximation: None,
+        n_classes: None,
+        classes: Vec::new(),
+        hsic_share: solution.eigenvalues.iter().take(k).map(|v| v / solution.trace).collect(),
+        unlabelled: 0,
+    };
+    let variances = Some(solution.eigenvalues.iter().take(k).map(|v| v / freedom).collect());
+    Supervision { label, hsic: kept / (freedom * freedom), total_variance: solution.trace / freedom, variances }
 }

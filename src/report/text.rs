@@ -61,8 +61,7 @@ pub fn model(model: &Model) -> String {
     }
     page.push('\n');
     if let Some(iteration) = &c.iteration {
-        let passes = if iteration.passes == 1 { "1 pass".into() } else { format!("{} passes", iteration.passes) };
-        let _ = writeln!(page, "             {passes} to a tolerance of {:e}", iteration.tolerance);
+        let _ = writeln!(page, "             {} to a tolerance of {:e}", passes(iteration.passes), iteration.tolerance);
         if !iteration.unconverged.is_empty() {
             let _ = writeln!(page, "             components {} miss the tolerance", ranges(&iteration.unconverged));
         }
@@ -261,6 +260,11 @@ fn loadings(model: &Model, page: &mut String) {
         let top: Vec<String> = order.iter().take(SHOWN_LOADINGS).map(|j| format!("{:+.3} {}", row[*j], names[*j])).collect();
         let _ = writeln!(page, "{:>4}  {}", i + 1, top.join("  "));
     }
+}
+
+/// "1 pass", "3 passes".
+pub fn passes(n: usize) -> String {
+    if n == 1 { "1 pass".into() } else { format!("{n} passes") }
 }
 
 /// "1, 4 to 7, 9" of ascending numbers.

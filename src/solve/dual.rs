@@ -12,7 +12,7 @@ use super::spectrum::{self, Spectrum, rank_tolerance};
 use super::{Certificate, Form, Scaling, Solution};
 use crate::accumulate::{GramSums, Moments};
 use crate::blas;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use ndarray::{Array2, Axis};
 
 /// A decomposed Gram matrix.
@@ -29,12 +29,11 @@ pub struct Decomposed {
 /// Decomposes G, whose n² numbers are used up by it.
 pub fn decompose(sums: GramSums, scaling: Scaling, asked: Components, threads: usize) -> Result<(Moments, Decomposed)> {
     let GramSums { moments, g, .. } = sums;
-    let d = active(&moments, scaling).len();
+    let d = scaling.active(&moments).0.len();
     let bound = super::rank_bound(moments.rows, d, scaling);
     let mut eigen = super::eigen(&g, rank_tolerance(d as u64, g.nrows()), bound, asked, threads)?;
     // The n × n side may have more eigenvalues than there are features; those are 0.
-    let known = eigen.spectrum.values.len().min(d);
-    eigen.spectrum.values = eigen.spectrum.values.slice(ndarray::s![..known]).to_owned();
+    eigen.spectrum.cut(d);
     let trace = g.diag().sum();
     let rules = Rules::new(&eigen.spectrum, trace, moments.weight, d, scaling.center);
     let k = rules.keep(asked)?;
@@ -44,20 +43,10 @@ pub fn decompose(sums: GramSums, scaling: Scaling, asked: Components, threads: u
     let largest = super::largest(&eigen.spectrum);
     let mapped = residuals.iter().zip(&eigen.spectrum.values).map(|(r, lambda)| r * (largest / lambda).sqrt());
     let max_residual = mapped.fold(0.0, f64::max);
-    for (mut row, lambda) in v.rows_mut().into_iter().zip(&eigen.spectrum.values) {
-        row /= lambda.sqrt();
-    }
+    super::over_roots(&mut v, &eigen.spectrum);
     let trace_error = eigen.sum.map(|sum| super::relative(trace, sum));
     let spectrum = eigen.spectrum;
     Ok((moments, Decomposed { coefficients: v, spectrum, trace, rules, max_residual, trace_error }))
-}
-
-/// Features that take part.
-fn active(moments: &Moments, scaling: Scaling) -> Vec<usize> {
-    match scaling.factors(moments) {
-        Some(factors) => (0..factors.len()).filter(|j| factors[*j] > 0.0).collect(),
-        None => (0..moments.mean.len()).collect(),
-    }
 }
 
 /// Puts the loadings (k × all features, those left out at 0) into order: orthonormal to the last digit, signed.
@@ -68,20 +57,14 @@ pub fn finish(
     scaling: Scaling,
     threads: usize,
 ) -> Result<Solution> {
-    let active = active(moments, scaling);
+    let (active, scale) = scaling.active(moments);
     let mut u = if active.len() < loadings.ncols() {
         loadings.select(Axis(1), &active).as_standard_layout().into_owned()
     } else {
         loadings
     };
-    // Rounding of G is felt by v/σ as λ₁/λᵢ: leading components keep their digits, small ones are made orthogonal to them.
-    let failed = |info| Error::Internal(format!("LAPACK dgeqrf failed with info {info}"));
-    let orthogonality = blas::parallel(threads, || {
-        blas::orthonormalise(&mut u).map_err(failed)?;
-        Ok::<_, Error>(super::orthogonality(&u))
-    })?;
-    spectrum::fix_signs(&mut u);
-    let scale = scaling.standardize.then(|| moments.deviations().select(Axis(0), &active));
+    super::settle(&mut u, threads)?;
+    let orthogonality = blas::parallel(threads, || super::orthogonality(&u));
     let Decomposed { spectrum, trace, rules, max_residual, trace_error, .. } = decomposed;
     let mixed_error = moments.mixed_error;
     let certificate = Certificate { max_residual, orthogonality, trace_error, mixed_error, iteration: None };

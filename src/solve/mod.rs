@@ -195,23 +195,19 @@ fn few(a: &Array2<f64>, tolerance: f64, bound: usize, asked: Components, threads
 /// A feature without spread has no standard deviation to divide by and is left out when standardizing.
 fn problem(sums: CoMoment, scaling: Scaling) -> (Moments, Array2<f64>, Vec<usize>, Option<Array1<f64>>) {
     let CoMoment { moments, s: mut a } = sums;
-    let d = a.nrows();
-    let deviations = scaling.standardize.then(|| moments.deviations());
+    let (active, scale) = scaling.active(&moments);
     if !scaling.center {
         add_outer(&mut a, moments.weight, &moments.mean);
         blas::mirror(&mut a);
     }
-    let Some(deviations) = deviations else {
-        return (moments, a, (0..d).collect(), None);
-    };
-    let active: Vec<usize> = (0..d).filter(|j| deviations[*j] > 0.0).collect();
-    if active.len() < d {
+    if active.len() < a.nrows() {
         a = a.select(Axis(0), &active).select(Axis(1), &active).as_standard_layout().into_owned();
     }
-    let scale = deviations.select(Axis(0), &active);
-    a /= &scale.view().insert_axis(Axis(1));
-    a /= &scale;
-    (moments, a, active, Some(scale))
+    if let Some(scale) = &scale {
+        a /= &scale.view().insert_axis(Axis(1));
+        a /= scale;
+    }
+    (moments, a, active, scale)
 }
 
 fn certify(a: &Array2<f64>, eigen: &Eigen, u: &Array2<f64>, trace: f64, mixed_error: Option<f64>) -> Certificate {
@@ -234,6 +230,24 @@ fn residuals(a: &Array2<f64>, spectrum: &Spectrum, v: &Array2<f64>) -> Vec<f64> 
 
 fn largest(spectrum: &Spectrum) -> f64 {
     spectrum.values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE)
+}
+
+/// v/σ of each row v, σ² its eigenvalue.
+fn over_roots(rows: &mut Array2<f64>, spectrum: &Spectrum) {
+    for (mut row, lambda) in rows.rows_mut().into_iter().zip(&spectrum.values) {
+        row /= lambda.sqrt();
+    }
+}
+
+/// Makes rows that are orthonormal but for rounding so to the last digit, and signs them.
+///
+/// Rounding of a decomposed square is felt by v/σ as λ₁/λᵢ: leading components keep their digits, small ones are
+/// made orthogonal to them.
+fn settle(u: &mut Array2<f64>, threads: usize) -> Result<()> {
+    let failed = |info| Error::Internal(format!("LAPACK dgeqrf failed with info {info}"));
+    blas::parallel(threads, || blas::orthonormalise(u)).map_err(failed)?;
+    spectrum::fix_signs(u);
+    Ok(())
 }
 
 /// |trace − sum| / trace.

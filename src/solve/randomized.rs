@@ -14,7 +14,7 @@ use super::krylov::{Found, Tolerance};
 use super::rules::{Components, Rules, cumulated};
 use super::spectrum::{self, Spectrum, rank_tolerance};
 use super::{Certificate, Form, Iteration, Scaling, Solution};
-use crate::accumulate::Moments;
+use crate::accumulate::{Moments, worst};
 use crate::error::{Error, Result};
 use ndarray::{Array1, Array2, Axis};
 
@@ -52,12 +52,7 @@ pub struct Operator {
 impl Operator {
     /// Once the moments are known.
     pub fn new(moments: Moments, scaling: Scaling) -> Operator {
-        let deviations = scaling.standardize.then(|| moments.deviations());
-        let active: Vec<usize> = match &deviations {
-            Some(s) => (0..s.len()).filter(|j| s[*j] > 0.0).collect(),
-            None => (0..moments.mean.len()).collect(),
-        };
-        let scale = deviations.map(|s| s.select(Axis(0), &active));
+        let (active, scale) = scaling.active(&moments);
         Operator { moments, scaling, active, scale }
     }
 
@@ -160,7 +155,7 @@ impl Operator {
 
     /// Remembers the error of f32 products.
     pub fn note_mixed_error(&mut self, error: Option<f64>) {
-        self.moments.mixed_error = self.moments.mixed_error.into_iter().chain(error).reduce(f64::max);
+        self.moments.mixed_error = worst(self.moments.mixed_error, error);
     }
 
     /// The moments, when the operator is no longer needed.

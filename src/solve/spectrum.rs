@@ -36,6 +36,11 @@ impl Spectrum {
         Spectrum { values, above, whole }
     }
 
+    /// Forgets the values beyond this many, which can only be 0.
+    pub fn cut(&mut self, most: usize) {
+        self.values = self.values.iter().take(most).copied().collect();
+    }
+
     /// Eigenvalues above rounding, if that is known.
     pub fn rank(&self) -> Option<usize> {
         self.whole.then_some(self.above)

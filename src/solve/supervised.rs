@@ -62,7 +62,10 @@ pub fn solve(
     bound: usize,
     threads: usize,
 ) -> Result<Solution> {
-    let (active, scale) = scaled(&mut m, moments, scaling);
+    let (active, scale) = scaling.active(moments);
+    if let Some(scale) = &scale {
+        m = (m.select(Axis(1), &active) / scale).as_standard_layout().into_owned();
+    }
     let (r, d) = m.dim();
     let form = form.unwrap_or_else(|| smaller_side(d, r));
     let square = blas::parallel(threads, || if form == Form::Primal { m.t().dot(&m) } else { m.dot(&m.t()) });
@@ -70,20 +73,15 @@ pub fn solve(
     let bound = bound.min(d).min(r);
     let tolerance = rank_tolerance(d.max(r) as u64, square.nrows());
     let mut eigen = super::eigen(&square, tolerance, bound, asked, threads)?;
-    let known = eigen.spectrum.values.len().min(d).min(r);
-    eigen.spectrum.values = eigen.spectrum.values.slice(ndarray::s![..known]).to_owned();
+    eigen.spectrum.cut(d.min(r));
     let trace = square.diag().sum();
     let rules = Rules::supervised(&eigen.spectrum, trace);
     let k = rules.keep(asked)?;
     let mut components = spectrum::leading(&eigen.vectors, k);
     if form == Form::Dual {
         components = blas::parallel(threads, || components.dot(&m)).as_standard_layout().into_owned();
-        for (mut row, lambda) in components.rows_mut().into_iter().zip(&eigen.spectrum.values) {
-            row /= lambda.sqrt();
-        }
-        let failed = |info| Error::Internal(format!("LAPACK dgeqrf failed with info {info}"));
-        blas::parallel(threads, || blas::orthonormalise(&mut components)).map_err(failed)?;
-        spectrum::fix_signs(&mut components);
+        super::over_roots(&mut components, &eigen.spectrum);
+        super::settle(&mut components, threads)?;
     }
     let certificate = Certificate {
         max_residual: max_residual(&m, &components, &eigen.spectrum.values),
@@ -102,18 +100,6 @@ fn max_residual(m: &Array2<f64>, u: &Array2<f64>, values: &Array1<f64>) -> f64 {
     let mut residual = u.dot(&m.t()).dot(m);
     residual.rows_mut().into_iter().zip(u.rows()).zip(values).for_each(|((mut r, u), lambda)| r.scaled_add(-lambda, &u));
     residual.rows().into_iter().map(|r| (&r / largest).mapv(|v| v * v).sum().sqrt()).fold(0.0, f64::max)
-}
-
-/// Leaves out features without spread and divides by the deviations, where standardized.
-fn scaled(m: &mut Array2<f64>, moments: &Moments, scaling: Scaling) -> (Vec<usize>, Option<Array1<f64>>) {
-    if !scaling.standardize {
-        return ((0..m.ncols()).collect(), None);
-    }
-    let deviations = moments.deviations();
-    let active: Vec<usize> = (0..deviations.len()).filter(|j| deviations[*j] > 0.0).collect();
-    let scale = deviations.select(Axis(0), &active);
-    *m = (m.select(Axis(1), &active) / &scale).as_standard_layout().into_owned();
-    (active, Some(scale))
 }
 
 /// The rows of Δ for the linear kernel over several label columns, one per class: one-hot for columns whose values are

@@ -24,6 +24,7 @@ use bytes::Bytes;
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::io::{BufReader, Read};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -123,7 +124,7 @@ impl Source for ParquetSource {
         let unit = &self.units[unit];
         let info = &self.files[unit.file];
         let (file, footer) = self.open(unit.file)?;
-        let layout = Layout::new(&footer, &self.want, &info.path)?;
+        let layout = Layout::new(&footer, &self.want, &info.path, &unit.row_groups)?;
         let densify = Densify {
             features: &self.want.features,
             origins: layout.origins,
@@ -146,10 +147,7 @@ impl Source for ParquetSource {
                     .build()
             })?),
         };
-        let groups = || unit.row_groups.clone();
-        let direct = layout.direct.into_iter().map(|leaf| DirectColumn::new(leaf, groups())).collect();
-        let vector = |(root, width)| DirectVector::new(&footer, root, footer.roots().leaves[root], groups(), width);
-        let vectors = layout.vectors.into_iter().filter_map(vector).collect();
+        let (direct, vectors) = (layout.direct, layout.vectors);
         let (file, failed) = (Arc::new(file), false);
         Ok(Box::new(UnitBlocks { file, footer, arrow, direct, vectors, densify, unit, info, rows, done: 0, failed }))
     }
@@ -245,10 +243,10 @@ impl Iterator for UnitBlocks<'_> {
 struct Layout {
     /// For each feature column, where it comes from.
     origins: Vec<Origin>,
-    /// Leaves of the columns that are decoded directly.
-    direct: Vec<usize>,
-    /// Roots and widths of the vector columns that are decoded without arrow's arrays.
-    vectors: Vec<(usize, usize)>,
+    /// The columns that are decoded directly.
+    direct: Vec<DirectColumn>,
+    /// The vector columns that are decoded without arrow's arrays.
+    vectors: Vec<DirectVector>,
     /// All other columns, for arrow's reader.
     arrow: Option<ProjectionMask>,
     /// Positions in its batches.
@@ -258,26 +256,25 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(footer: &Footer, want: &Want, path: &Path) -> Result<Layout> {
+    fn new(footer: &Footer, want: &Want, path: &Path, groups: &Range<usize>) -> Result<Layout> {
         let roots = footer.roots();
         let root = |name: &str| roots.find(name, path);
         let (mut direct, mut vectors) = (Vec::new(), Vec::new());
         let doubles = want.precision == Precision::Exact && Densify::by_column(&want.features);
-
         // Where each feature comes from: a direct column, or for now its root.
         let mut origins = Vec::with_capacity(want.features.columns.len());
         for column in &want.features.columns {
             let root = root(&column.name)?;
             let first = roots.leaves[root];
             let leaf = direct::leaf(footer, root, first).filter(|_| doubles);
-            let vector = column.width.filter(|width| DirectVector::new(footer, root, first, 0..0, *width).is_some());
+            let vector = column.width.and_then(|width| DirectVector::new(footer, root, first, groups.clone(), width));
             origins.push(match (leaf, vector) {
                 (Some(leaf), _) => {
-                    direct.push(leaf);
+                    direct.push(DirectColumn::new(leaf, groups.clone()));
                     Origin::Direct(direct.len() - 1)
                 }
-                (None, Some(width)) => {
-                    vectors.push((root, width));
+                (None, Some(vector)) => {
+                    vectors.push(vector);
                     Origin::Vector(vectors.len() - 1)
                 }
                 (None, None) => Origin::Batch(root),

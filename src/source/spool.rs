@@ -9,7 +9,7 @@
 //!
 //! The file has no name, so it is gone with the process, however that ends.
 
-use super::{Block, MissingCell, Tally, Values, columnwise};
+use super::{Block, MissingCell, Tally, Values, columnwise, dense};
 use crate::error::{Error, Result};
 use ndarray::{Array1, Array2, ArrayView2, s};
 use num_traits::Float;
@@ -95,7 +95,7 @@ impl Spool {
         missing: &[MissingCell],
         bytes: impl Fn(T) -> [u8; N],
     ) -> Result<()> {
-        missing.iter().for_each(|cell| x[[cell.row as usize, cell.feature as usize]] = T::nan());
+        dense::put(&mut x, missing, T::nan());
         let mut buffer = Vec::new();
         for group in &self.groups {
             buffer.clear();
