@@ -297,6 +297,7 @@ fn many_distinct_labels_are_approximated_and_told() {
     );
     let model = dir.json(&["inspect", "m"]);
     assert_eq!(model["label"]["features"].as_u64(), Some(4000));
+    assert_eq!(model["seed"].as_u64(), Some(0), "random features have a seed");
     assert!((model["label"]["approximation"].as_f64().unwrap() - 4000f64.powf(-0.5)).abs() < 1e-15);
     let (values, vectors) = dense(&x, &kernel(n, |i, j| (-0.5 * (y[i] - y[j]).powi(2)).exp()));
     let first = array(&model["eigenvalues"])[0];
@@ -592,6 +593,8 @@ fn shuffled_labels_tell_dependence_from_chance() {
         said.contains("pairs of rows") && said.contains("the linear kernel without --permutations, which holds no row"),
         "{said}"
     );
+    let said = dir.fails(1, &["hsic", "n.parquet", "--columns", "x*", "--label", "text", "--memory", "1MB"]);
+    assert!(said.contains("budget is 1.0 MB; allow --memory "), "{said}");
     let run = dir.run(&["hsic", "n.parquet", "--label", "text", "--kernel", "rbf", "--gamma", "-1"]);
     assert_eq!(run.code, Some(2));
     assert!(run.stderr.contains("it must be a number greater than 0"), "{}", run.stderr);

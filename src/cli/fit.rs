@@ -144,6 +144,7 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     if let Some(s) = supervision {
         (label, hsic, total_variance, variances) = (Some(s.label), Some(s.hsic), Some(s.total_variance), s.variances);
     }
+    let random = solution.form == Form::Randomized || label.as_ref().is_some_and(|l| l.features.is_some());
     let from = Provenance {
         method: spec.method,
         label,
@@ -158,7 +159,7 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
         nulls: plan.want.nulls,
         weight: plan.want.weight.clone(),
         precision: plan.want.precision,
-        seed: (solution.form == Form::Randomized).then_some(spec.seed),
+        seed: random.then_some(spec.seed),
         ledger: LedgerEntry::of(&plan.dataset),
         tally,
     };

@@ -194,6 +194,9 @@ impl Question<'_> {
 
     /// ‖M‖² over (n−1)², in one pass.
     fn streamed(&self) -> Result<Answer> {
+        if self.plan.labels.is_some() {
+            self.plan.check()?;
+        }
         let (d, threads) = (self.width(), self.plan.threads());
         let source = self.source(self.labels.want.read);
         let (moments, squares, tally) = match (self.labels.kernel, self.labels.want.read) {
