@@ -63,3 +63,4 @@ pub mod report;
 pub mod sink;
 pub mod solve;
 pub mod source;
+pub mod workers;
