@@ -234,6 +234,24 @@ pub fn eigh(mut a: Array2<f64>) -> Result<(Array1<f64>, Array2<f64>), c_int> {
     }
 }
 
+/// X with A X = B for a symmetric positive definite A (its upper triangle is read) by Cholesky's factors (`dposv`).
+///
+/// Err carries LAPACK's `info`, which is positive when A is not positive definite.
+pub fn solve_spd(mut a: Array2<f64>, b: Array2<f64>) -> Result<Array2<f64>, c_int> {
+    let (n, m) = b.dim();
+    assert!(a.dim() == (n, n) && a.is_standard_layout(), "solve_spd: shapes do not fit");
+    if n == 0 || m == 0 {
+        return Ok(b);
+    }
+    // LAPACK's columns are our rows: B is solved for transposed, and the row-major upper triangle is its lower one.
+    let mut x = b.reversed_axes().as_standard_layout().into_owned();
+    let (uplo, order, columns) = (b'L' as c_char, n as c_int, m as c_int);
+    let mut info: c_int = 0;
+    // SAFETY: a is n × n, x holds m columns of n.
+    unsafe { lapack_sys::dposv_(&uplo, &order, &columns, a.as_mut_ptr(), &order, x.as_mut_ptr(), &order, &mut info) };
+    if info == 0 { Ok(x.reversed_axes().as_standard_layout().into_owned()) } else { Err(info) }
+}
+
 /// W = RᵀQ for the b rows of W, b ≤ d: leaves orthonormal rows Q in W's place and gives R (b × b, upper).
 ///
 /// LAPACK's Householder QR (`dgeqrf`, `dorgqr`) in place: a row-major b × d matrix is its d × b one.

@@ -217,14 +217,14 @@ fn models_that_are_none() {
     let bytes = std::fs::read(dir.path("m")).unwrap();
     std::fs::write(dir.path("cut"), &bytes[..bytes.len() - 9]).unwrap();
     assert!(fails("cut").starts_with("transform: cut: is not an eigenstream model"), "{}", fails("cut"));
-    let newer = String::from_utf8_lossy(&bytes[8..]).find("\\\"format\\\":2").unwrap() + 8 + 11;
+    let newer = String::from_utf8_lossy(&bytes[8..]).find("\\\"format\\\":3").unwrap() + 8 + 11;
     let mut changed = bytes.clone();
     changed[newer] = b'9';
     std::fs::write(dir.path("newer"), changed).unwrap();
     assert_eq!(
         fails("newer"),
         format!(
-            "transform: newer: has format 9, newer than the 2 that eigenstream {} reads; use a newer eigenstream",
+            "transform: newer: has format 9, newer than the 3 that eigenstream {} reads; use a newer eigenstream",
             env!("CARGO_PKG_VERSION")
         )
     );
@@ -359,7 +359,7 @@ fn tolerances_and_passes_that_are_none() {
         ("--tolerance", "1e-20", "a tolerance is at least 1e-12 and less than 1"),
         ("--tolerance", "NaN", "a tolerance is at least 1e-12 and less than 1"),
         ("--max-passes", "0", "1..=10000"),
-        ("--form", "both", "[possible values: auto, primal, dual, randomized]"),
+        ("--form", "both", "[possible values: auto, primal, dual, randomized, exact, direct]"),
     ] {
         let run = dir.run(&["fit", "d.parquet", option, value, "-o", "m"]);
         assert_eq!(run.code, Some(2), "{option} {value}");

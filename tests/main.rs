@@ -6,6 +6,7 @@ mod errors;
 mod faults;
 mod forms;
 mod golden;
+mod kernel;
 mod laws;
 mod memory;
 mod oracle;

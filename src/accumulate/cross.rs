@@ -14,11 +14,9 @@
 //! Without missing cells P is 0 around ψ̄ and the move is Chan's rule.
 
 use super::{Accumulate, Moments, Shape, Spread};
+use crate::kernel::Fourier;
 use crate::source::{Block, Labels, MissingCell, dense};
 use ndarray::{Array1, Array2};
-use rand::RngExt;
-use rand_distr::StandardNormal;
-use rand_pcg::Pcg64;
 use std::sync::Arc;
 
 /// What the labels are turned into.
@@ -29,30 +27,21 @@ pub enum LabelMap {
         /// Label columns.
         columns: usize,
     },
-    /// √(2/D) cos(ωᵀy + b): E ψψᵀ = exp(−γ‖y−y'‖²).
-    Fourier {
-        /// q × D, N(0, 2γ).
-        omega: Array2<f64>,
-        /// D, uniform in [0, 2π).
-        phase: Array1<f64>,
-    },
+    /// Random features whose products are the rbf kernel, about.
+    Fourier(Fourier),
 }
 
 impl LabelMap {
     /// Seeded random Fourier features of the rbf kernel.
     pub fn fourier(columns: usize, features: usize, gamma: f64, seed: u64) -> LabelMap {
-        let mut rng = Pcg64::new(u128::from(seed), 0x5EED_1ABE);
-        let spread = (2.0 * gamma).sqrt();
-        let omega = Array2::from_shape_simple_fn((columns, features), || spread * rng.sample::<f64, _>(StandardNormal));
-        let phase = Array1::from_shape_simple_fn(features, || rng.random_range(0.0..std::f64::consts::TAU));
-        LabelMap::Fourier { omega, phase }
+        LabelMap::Fourier(Fourier::new(columns, features, gamma, seed))
     }
 
     /// r.
     pub fn len(&self) -> usize {
         match self {
             LabelMap::Linear { columns } => *columns,
-            LabelMap::Fourier { phase, .. } => phase.len(),
+            LabelMap::Fourier(fourier) => fourier.len(),
         }
     }
 
@@ -65,10 +54,7 @@ impl LabelMap {
     pub fn apply(&self, y: Array2<f64>) -> Array2<f64> {
         match self {
             LabelMap::Linear { .. } => y,
-            LabelMap::Fourier { omega, phase } => {
-                let scale = (2.0 / phase.len() as f64).sqrt();
-                (y.dot(omega) + phase).mapv(|t| scale * t.cos())
-            }
+            LabelMap::Fourier(fourier) => fourier.apply(y.view()),
         }
     }
 }

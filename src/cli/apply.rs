@@ -3,12 +3,14 @@
 //! `Job` is what both share: the files, the columns read and kept, the output schema. What differs
 //! is `Compute`: which columns come out of a block.
 
-use super::args::{Dtype, Layout, OutputSpec, ReconstructArgs, TransformArgs};
-use super::output::{Columns, file_names, number_field, number_type, vector_field};
+use super::args::{Dtype, Layout, OutputSpec, Preimage, ReconstructArgs, TransformArgs};
+use super::output::{Columns, ModelBytes, file_names, number_field, number_type, vector_field};
 use crate::error::{Error, Place, Result};
+use crate::kernel::Comparer;
 use crate::model::Model;
 use crate::pass::{self, Crew};
 use crate::project::Projector;
+use crate::project::preimage::FixedPoint;
 use crate::report::text::{count, thousands};
 use crate::report::{self, Talk};
 use crate::sink::parquet::is_one_file;
@@ -45,14 +47,45 @@ pub fn transform(args: &TransformArgs, talk: Talk) -> Result<()> {
 pub fn reconstruct(args: &ReconstructArgs, talk: Talk) -> Result<()> {
     let model = Model::load(&args.model)?;
     let k = components(&model, &args.output, talk);
+    let back = way_back(&model, k, args.preimage)?;
     let dataset = Dataset::open(&inputs::expand(&args.data)?)?;
     let (want, compute) = if args.from_scores {
         let features = score_columns(&dataset, &args.output.prefix, k)?;
-        (Want { features, nulls: Nulls::Error, advice: "leave the row out", ..Want::default() }, Compute::RowsFromScores)
+        (Want { features, nulls: Nulls::Error, advice: "leave the row out", ..Want::default() }, Compute::RowsFromScores(back))
     } else {
-        (fitted(&model), Compute::Rows)
+        (fitted(&model), Compute::Rows(back))
     };
     Job::plan(&model, k, dataset, &args.data, &args.output, want, compute)?.run("reconstruct", talk)
+}
+
+/// How rows are got back from scores, or why they are not.
+fn way_back(model: &Model, k: usize, asked: Option<Preimage>) -> Result<Back> {
+    let misuse = |problem: &str| Err(Error::Misuse(problem.into()));
+    if model.is_normalized() {
+        return misuse("the cosine kernel forgets the length of a row, so there is no way back to it; fit with another kernel");
+    }
+    let Some(map) = model.kernel_map() else {
+        return match asked {
+            None => Ok(Back::Linear),
+            Some(_) => misuse("--preimage is for kernel models; this one is reconstructed exactly without it"),
+        };
+    };
+    match asked {
+        None => misuse(
+            "a kernel model has no reconstruction: its components live where the kernel maps to, not among the features; --preimage fixed-point (rbf) comes near, and --preimage ridge if it was fitted with it",
+        ),
+        Some(Preimage::FixedPoint) if FixedPoint::suits(map) => Ok(Back::FixedPoint),
+        Some(Preimage::FixedPoint) => {
+            misuse("--preimage fixed-point is for the rbf kernel over rows; fit with --preimage ridge and reconstruct with it")
+        }
+        Some(Preimage::Ridge) if model.preimage.is_none() => {
+            misuse("this model has learned no pre-image; fit it with --preimage ridge")
+        }
+        Some(Preimage::Ridge) if k < model.n_components() => {
+            misuse("the learned pre-image needs all components of its model; leave -k out, or fit with fewer")
+        }
+        Some(Preimage::Ridge) => Ok(Back::Ridge),
+    }
 }
 
 /// The features as they were fitted, with the same policy for missing values.
@@ -102,14 +135,23 @@ fn score_columns(dataset: &Dataset, prefix: &str, k: usize) -> Result<Features> 
 #[derive(Debug, Clone, Copy)]
 enum Compute {
     Scores { layout: Layout, diagnostics: bool },
-    Rows,
-    RowsFromScores,
+    Rows(Back),
+    RowsFromScores(Back),
+}
+
+/// The way from scores to rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Back {
+    Linear,
+    FixedPoint,
+    Ridge,
 }
 
 /// A second pass that is known to be possible.
 struct Job<'a> {
     model: &'a Model,
     projector: Projector<'a>,
+    fixed_point: Option<FixedPoint<'a>>,
     output: &'a OutputSpec,
     compute: Compute,
     dataset: Dataset,
@@ -118,6 +160,8 @@ struct Job<'a> {
     crew: Crew,
     /// For each feature of the chosen columns, its value if it was constant and left out.
     constants: Vec<Option<f64>>,
+    /// Threads that a worker may use for comparisons.
+    threads: usize,
     /// Computed numbers beyond the range of their type.
     overflowed: AtomicU64,
 }
@@ -133,15 +177,19 @@ impl<'a> Job<'a> {
         compute: Compute,
     ) -> Result<Job<'a>> {
         want.features.check(&dataset)?;
-        let projector = Projector::new(model, k);
-        let columns = Columns::new(&dataset, output, computed_fields(model, &projector, output, compute))?;
+        let columns = Columns::new(&dataset, output, computed_fields(model, k, output, compute))?;
         want.keep = columns.kept_names();
         let encoder = Encoder::new(columns.schema(), &columns.computed_names(), columns.row_bytes, output.compression)?;
-        let crew = columns.crew(&dataset, &want, output)?;
+        let crew = columns.crew(&dataset, &want, output, &model_bytes(model, compute))?;
         dataset.refuse_output(data, &output.output)?;
         let source = ParquetSource::new(&dataset, want);
+        // Few row groups leave threads over, which comparisons with a kernel's rows can use.
+        let threads = (output.resources.threads() / crew.threads.min(source.units().len()).max(1)).max(1);
+        let projector = Projector::new(model, k, threads);
+        let fixed = matches!(compute, Compute::Rows(Back::FixedPoint) | Compute::RowsFromScores(Back::FixedPoint));
+        let fixed_point = model.kernel_map().filter(|_| fixed).and_then(|map| FixedPoint::new(map, k));
         let (constants, overflowed) = (model.constant_features(), AtomicU64::new(0));
-        Ok(Job { model, projector, output, compute, dataset, source, encoder, crew, constants, overflowed })
+        Ok(Job { model, projector, fixed_point, threads, output, compute, dataset, source, encoder, crew, constants, overflowed })
     }
 
     fn run(&self, what: &'static str, talk: Talk) -> Result<()> {
@@ -149,34 +197,37 @@ impl<'a> Job<'a> {
         let names = file_names(&self.dataset, &self.output.output)?;
         let mut sink = ParquetSink::create(&self.output.output, names, &self.encoder)?;
         let mut tally = Tally::default();
+        let mut loss = Loss::default();
         {
             let progress = talk.progress(what, "rows", self.dataset.rows(), self.dataset.bytes());
             pass::map(
                 &self.source,
                 self.crew,
                 &progress,
-                |_, blocks, out| self.unit(blocks, out),
+                |unit, blocks, out| self.unit(unit, blocks, out),
                 |unit, piece| match piece {
                     Piece::Group(group) => sink.write(self.source.units()[unit].file, group),
-                    Piece::Tally(more) => {
+                    Piece::Tally(more, part) => {
                         tally.add(more);
+                        loss.add(part);
                         Ok(())
                     }
                 },
             )?;
         }
         sink.finish()?;
-        self.report(&tally, started.elapsed().as_secs_f64(), talk)
+        self.report(&tally, loss, started.elapsed().as_secs_f64(), talk)
     }
 
     /// One unit: project block by block, encode, hand over full row groups.
-    fn unit(&self, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<Piece>) -> Result<()> {
+    fn unit(&self, unit: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<Piece>) -> Result<()> {
         let mut group = self.encoder.start()?;
-        let mut tally = Tally::default();
+        let (mut tally, mut loss) = (Tally::default(), Loss::default());
         for block in blocks {
             let mut block = block?;
+            let place = self.source.places(unit, tally.rows, block.tally.dropped == 0 && tally.dropped == 0);
             tally.add(std::mem::take(&mut block.tally));
-            group.write(&self.batch(block)?)?;
+            group.write(&self.batch(block, place, &mut loss)?)?;
             if group.is_full() {
                 if let Some(full) = group.finish()? {
                     out.give(Piece::Group(full));
@@ -187,32 +238,53 @@ impl<'a> Job<'a> {
         if let Some(last) = group.finish()? {
             out.give(Piece::Group(last));
         }
-        out.give(Piece::Tally(tally));
+        out.give(Piece::Tally(tally, loss));
         Ok(())
     }
 
-    fn batch(&self, mut block: Block) -> Result<RecordBatch> {
+    fn batch(&self, mut block: Block, place: impl Fn(usize) -> Place, loss: &mut Loss) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> = block.kept.take().map_or_else(Vec::new, |b| b.columns().to_vec());
         match self.compute {
             Compute::Scores { layout, diagnostics } => {
-                let centred = self.projector.centred(block);
-                let scores = self.projector.scores(&centred);
-                columns.extend(self.score_arrays(&scores, layout)?);
+                let projected = self.projector.project(block, place)?;
+                columns.extend(self.score_arrays(&projected.scores, layout)?);
                 if diagnostics {
-                    let d = self.projector.diagnostics(&centred, &scores);
+                    let d = self.projector.diagnostics(&projected);
                     columns.extend([self.numbers(d.error.to_vec()), self.numbers(d.t2.to_vec())]);
                 }
             }
-            Compute::Rows => {
-                let scores = self.projector.scores(&self.projector.centred(block));
-                columns.extend(self.row_arrays(&self.projector.reconstruct(&scores))?);
+            Compute::Rows(back) => {
+                let projected = self.projector.project(block, place)?;
+                let rows = self.back(back, &projected.scores, Some(projected.prepared.view()), loss);
+                columns.extend(self.row_arrays(&rows)?);
             }
-            Compute::RowsFromScores => {
+            Compute::RowsFromScores(back) => {
                 let scores = block.into_f64().reversed_axes();
-                columns.extend(self.row_arrays(&self.projector.reconstruct(&scores))?);
+                columns.extend(self.row_arrays(&self.back(back, &scores, None, loss))?);
             }
         }
         RecordBatch::try_new(self.encoder.schema().clone(), columns).map_err(|e| Error::Internal(format!("output batch: {e}")))
+    }
+
+    /// Rows from scores, and from the rows they belong to where those are known.
+    fn back(&self, back: Back, scores: &Array2<f64>, rows: Option<ArrayView2<'_, f64>>, loss: &mut Loss) -> Array2<f64> {
+        match (back, &self.fixed_point, &self.model.preimage) {
+            (Back::FixedPoint, Some(fixed_point), _) => {
+                let found = fixed_point.solve(scores, rows, self.threads);
+                loss.add(Loss { rows: scores.ncols() as u64, left: found.losses.sum(), of: 0.0, restless: found.restless });
+                self.projector.unprepared(found.rows)
+            }
+            (Back::Ridge, _, Some(ridge)) => {
+                let found = ridge.apply(scores.t());
+                if let Some(rows) = rows {
+                    let left = (&found - &rows).iter().map(|v| v * v).sum();
+                    let of = (&rows - &ridge.mean).iter().map(|v| v * v).sum();
+                    loss.add(Loss { rows: scores.ncols() as u64, left, of, restless: 0 });
+                }
+                self.projector.unprepared(found)
+            }
+            _ => self.projector.reconstruct(scores),
+        }
     }
 
     fn score_arrays(&self, scores: &Array2<f64>, layout: Layout) -> Result<Vec<ArrayRef>> {
@@ -266,7 +338,30 @@ impl<'a> Job<'a> {
         Ok(Arc::new(list.map_err(|e| Error::Internal(format!("list column: {e}")))?))
     }
 
-    fn report(&self, tally: &Tally, seconds: f64, talk: Talk) -> Result<()> {
+    /// Mean squared distance where the kernel maps to; of ridge, the share of the spread among the features.
+    fn loss(&self, loss: Loss) -> Option<f64> {
+        let over = if loss.of > 0.0 { loss.of } else { loss.rows as f64 };
+        (loss.rows > 0).then_some(loss.left / over)
+    }
+
+    fn loss_text(&self, loss: Loss) -> Option<String> {
+        let left = self.loss(loss)?;
+        if loss.of > 0.0 {
+            return Some(format!("pre-images by ridge: {:.2} % of the rows' spread is not brought back", 100.0 * left));
+        }
+        let restless = match loss.restless {
+            0 => String::new(),
+            n => format!("; the iteration of {} did not come to rest", count(n, "row")),
+        };
+        Some(format!(
+            "pre-images by fixed point: mean squared distance {left:.3e} from the projections, where the kernel maps to{restless}"
+        ))
+    }
+
+    fn report(&self, tally: &Tally, loss: Loss, seconds: f64, talk: Talk) -> Result<()> {
+        if let Some(text) = self.loss_text(loss) {
+            talk.say(text);
+        }
         let written = tally.rows - tally.dropped;
         if tally.dropped > 0 {
             talk.say(format!(
@@ -303,31 +398,63 @@ impl<'a> Job<'a> {
             "rows_written": written,
             "rows_dropped": tally.dropped,
             "overflowed": overflowed,
+            "preimage_loss": self.loss(loss),
+            "preimage_restless": (loss.rows > 0).then_some(loss.restless),
             "seconds": seconds,
         })))
+    }
+}
+
+/// What pre-images lose.
+#[derive(Debug, Clone, Copy, Default)]
+struct Loss {
+    rows: u64,
+    /// Σ of squared distances: where the kernel maps to (fixed point) or among the features (ridge).
+    left: f64,
+    /// Σ of squared distances from the mean, of ridge.
+    of: f64,
+    restless: u64,
+}
+
+impl Loss {
+    fn add(&mut self, more: Loss) {
+        self.rows += more.rows;
+        self.left += more.left;
+        self.of += more.of;
+        self.restless += more.restless;
     }
 }
 
 /// What a worker hands over.
 enum Piece {
     Group(crate::sink::RowGroup),
-    Tally(Tally),
+    Tally(Tally, Loss),
 }
 
-fn computed_fields(model: &Model, projector: &Projector<'_>, output: &OutputSpec, compute: Compute) -> Vec<Arc<Field>> {
+/// What a kernel model takes while it is applied.
+fn model_bytes(model: &Model, compute: Compute) -> ModelBytes {
+    let Some(map) = model.kernel_map() else { return ModelBytes::default() };
+    let (m, d, k) = (map.basis.len() as u64, map.basis.width() as u64, model.n_components() as u64);
+    // The rows may be held once more, moved to the origin.
+    let held = 8 * m * (2 * d + k + 4);
+    let back = if matches!(compute, Compute::Scores { .. }) { 0 } else { 8 * 32 * (m + 1024) };
+    ModelBytes { held, each: Comparer::bytes(d) + back }
+}
+
+fn computed_fields(model: &Model, k: usize, output: &OutputSpec, compute: Compute) -> Vec<Arc<Field>> {
     let number = |name: String| number_field(name, output.dtype);
     match compute {
         Compute::Scores { layout, diagnostics } => {
             let mut fields = match layout {
-                Layout::Columns => (1..=projector.k()).map(|i| number(format!("{}{i}", output.prefix))).collect(),
-                Layout::List => vec![vector_field(&output.prefix, output.dtype, projector.k())],
+                Layout::Columns => (1..=k).map(|i| number(format!("{}{i}", output.prefix))).collect(),
+                Layout::List => vec![vector_field(&output.prefix, output.dtype, k)],
             };
             if diagnostics {
                 fields.extend([number(ERROR_COLUMN.into()), number(T2_COLUMN.into())]);
             }
             fields
         }
-        Compute::Rows | Compute::RowsFromScores => {
+        Compute::Rows(_) | Compute::RowsFromScores(_) => {
             let columns = model.header.columns.columns.iter();
             let field = |c: &FeatureColumn| match c.width {
                 None => number(c.name.clone()),

@@ -12,8 +12,9 @@ use crate::source::Nulls;
 use crate::source::block::Precision;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::str::FromStr;
 
-/// Exact PCA and supervised PCA on Parquet data larger than memory.
+/// Exact PCA, supervised PCA and kernel PCA on Parquet data larger than memory.
 ///
 /// Fit a model in one streaming pass, write the scores back to Parquet in another. Results go to
 /// standard output, everything else to standard error; exit code 0 is done, 1 failed, 2 misused.
@@ -91,7 +92,7 @@ pub struct FitSpec {
     #[arg(long, value_delimiter = ',', value_name = "GLOBS")]
     pub exclude: Vec<String>,
 
-    /// Label columns of spca, comma-separated. Never features by default.
+    /// Label columns of spca and kspca, comma-separated. Never features by default.
     #[arg(long, value_delimiter = ',', value_name = "COLS")]
     pub label: Vec<String>,
 
@@ -114,6 +115,26 @@ pub struct FitSpec {
     /// Of spca: gather the covariance too, to tell each component's share of the variance.
     #[arg(long)]
     pub with_variance: bool,
+
+    /// The kernel of kpca and kspca.
+    #[command(flatten)]
+    pub kernel: KernelArgs,
+
+    /// Of kpca, an approximation: compare rows with this many of them (Nyström) instead of all.
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=20_000), conflicts_with = "random_features")]
+    pub landmarks: Option<u32>,
+
+    /// How landmarks are chosen from a seeded sample.
+    #[arg(long, value_enum, default_value_t)]
+    pub landmark_choice: LandmarkChoice,
+
+    /// Of kpca with the rbf kernel, an approximation: this many random Fourier features instead of it.
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub random_features: Option<u32>,
+
+    /// Learn a way back from the scores of a kernel model, for reconstruct --preimage ridge.
+    #[arg(long, value_enum)]
+    pub preimage: Option<LearnedPreimage>,
 
     /// Keep only the features that depend most on this label, whatever the method.
     #[arg(long, value_name = "COL")]
@@ -151,11 +172,12 @@ pub struct FitSpec {
     #[arg(long, value_enum, default_value_t)]
     pub precision: Precision,
 
-    /// Of --form randomized: the largest residual over the first eigenvalue, and relative error of an eigenvalue.
-    #[arg(long, value_name = "T", default_value_t = 1e-6, value_parser = tolerance)]
-    pub tolerance: f64,
+    /// Of --form randomized and kpca: the largest residual over the first eigenvalue, and of --form randomized the
+    /// relative error of an eigenvalue. Default: 1e-6, of kpca 1e-8.
+    #[arg(long, value_name = "T", value_parser = tolerance)]
+    pub tolerance: Option<f64>,
 
-    /// Of --form randomized: the most passes over the data.
+    /// Of --form randomized: the most passes over the data; of kpca: the most products with the kernel matrix.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub max_passes: u16,
 
@@ -185,10 +207,101 @@ struct Defaults {
 }
 
 impl FitSpec {
+    /// `--tolerance` of the randomized form.
+    pub fn tolerance(&self) -> f64 {
+        self.tolerance.unwrap_or(1e-6)
+    }
+
     /// All defaults, for supervised PCA of no data.
     pub fn supervised() -> FitSpec {
         let Defaults { spec } = Defaults::parse_from(["fit", "--method", "spca", "-"]);
         FitSpec { data: Vec::new(), ..spec }
+    }
+}
+
+/// A kernel and its constants. Shared by `fit` and `hsic`.
+#[derive(Debug, Clone, Args)]
+pub struct KernelArgs {
+    /// Kernel over the rows. Default: rbf for kpca and kspca, linear for hsic.
+    #[arg(long, value_enum)]
+    pub kernel: Option<KernelKind>,
+
+    /// Gamma of rbf, c1 of poly and sigmoid; median: 1 over twice the median squared distance of a seeded sample.
+    /// Default: 1 over the number of features.
+    #[arg(long, value_name = "G|median", allow_negative_numbers = true)]
+    pub gamma: Option<Gamma>,
+
+    /// Another way to say gamma of rbf: 1 / (2 sigma²).
+    #[arg(long, value_name = "S", value_parser = positive, allow_negative_numbers = true)]
+    pub sigma: Option<f64>,
+
+    /// c2 of poly and sigmoid, c1 of linear. Default: 0.
+    #[arg(long, value_name = "C", value_parser = finite, allow_negative_numbers = true)]
+    pub coef0: Option<f64>,
+
+    /// Degree of poly. Default: 3.
+    #[arg(long, value_name = "N", value_parser = degree, allow_negative_numbers = true)]
+    pub degree: Option<u32>,
+}
+
+/// `--gamma`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Gamma {
+    /// A number.
+    Value(f64),
+    /// From the median distance.
+    Median,
+}
+
+impl FromStr for Gamma {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Gamma, String> {
+        match text {
+            "median" => Ok(Gamma::Median),
+            number => positive(number).map(Gamma::Value).map_err(|e| format!("{e}, or median")),
+        }
+    }
+}
+
+/// `--landmark-choice`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LandmarkChoice {
+    /// Each far from those before it (k-means++).
+    #[default]
+    #[value(name = "kmeans++")]
+    KMeans,
+    /// Any row as likely as another.
+    Uniform,
+}
+
+/// `fit --preimage`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LearnedPreimage {
+    /// Ridge regression from scores to rows.
+    Ridge,
+}
+
+/// `reconstruct --preimage`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Preimage {
+    /// Mika's iteration, for the rbf kernel.
+    FixedPoint,
+    /// The map that fit --preimage ridge has learned.
+    Ridge,
+}
+
+fn finite(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(c) if c.is_finite() => Ok(c),
+        _ => Err("it must be a number".into()),
+    }
+}
+
+fn degree(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(n) if (1..=100).contains(&n) => Ok(n),
+        _ => Err("a degree is a whole number from 1 to 100".into()),
     }
 }
 
@@ -242,6 +355,10 @@ pub enum FormChoice {
     Dual,
     /// Block Krylov: the leading components to a tolerance, where neither matrix fits.
     Randomized,
+    /// Of kpca: the kernel matrix by tiles, also where a shortcut would do.
+    Exact,
+    /// Of kspca: the generalised n × n problem, by way of its labels.
+    Direct,
 }
 
 impl FormChoice {
@@ -252,6 +369,8 @@ impl FormChoice {
             FormChoice::Primal => Some(Form::Primal),
             FormChoice::Dual => Some(Form::Dual),
             FormChoice::Randomized => Some(Form::Randomized),
+            FormChoice::Exact => Some(Form::Exact),
+            FormChoice::Direct => Some(Form::Direct),
         }
     }
 }
@@ -371,6 +490,10 @@ pub struct ReconstructArgs {
     /// DATA holds scores (columns pc1, pc2, … or one list column pc) instead of rows.
     #[arg(long)]
     pub from_scores: bool,
+
+    /// Of a kernel model: how to come near a row that its scores belong to.
+    #[arg(long, value_enum)]
+    pub preimage: Option<Preimage>,
 }
 
 /// `inspect`.
@@ -407,25 +530,9 @@ pub struct HsicArgs {
     #[arg(long)]
     pub classes: bool,
 
-    /// Kernel over the features.
-    #[arg(long, value_enum, default_value_t)]
-    pub kernel: KernelKind,
-
-    /// Gamma of rbf, c1 of poly and sigmoid. Default: 1 over the number of features.
-    #[arg(long, value_name = "G", value_parser = positive, allow_negative_numbers = true)]
-    pub gamma: Option<f64>,
-
-    /// Another way to say gamma of rbf: 1 / (2 sigma²).
-    #[arg(long, value_name = "S", value_parser = positive, allow_negative_numbers = true)]
-    pub sigma: Option<f64>,
-
-    /// c2 of poly and sigmoid, c1 of linear.
-    #[arg(long, value_name = "C", default_value_t = 0.0, allow_negative_numbers = true)]
-    pub coef0: f64,
-
-    /// Degree of poly.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub degree: u32,
+    /// The kernel over the features.
+    #[command(flatten)]
+    pub kernel: KernelArgs,
 
     /// Measure the scores of this model instead of the features.
     #[arg(long, value_name = "MODEL")]

@@ -17,9 +17,17 @@
 //! | randomized | stream | batches and blocks | t × 24·b·d |
 //! | | | products | (t + 3) × 8·v·d |
 //! | | | basis | 8·16·v·d |
-//! | all | write | model | 24·k·d |
+//! | kernel | read | all rows | 8·n·d |
+//! | | products | rows | 16·n·d |
+//! | | | tiles and sums of b vectors | t MB and (t + 4) × 8·n·b, b = k + 6 or the labels' columns |
+//! | | | basis | 8·16·n·b |
+//! | landmarks | sample | 10 m rows | 8·10·m·d |
+//! | | stream | sums | as primal, with m for d |
+//! | all | write | model | 24·k·d; of a kernel 24·n·(d + k) |
 
 use super::args::FitSpec;
+use super::kernel_fit::{CHECKED_ON, sample_rows};
+use super::kernels::{KernelPlan, Route};
 use crate::accumulate::{
     Accumulate, ClassSums, Covariance, Cross, Gram, ImputedCovariance, Product, SHARED_FROM, Shape, Sketch, Spread,
     TiledCovariance,
@@ -29,7 +37,7 @@ use crate::pass::window;
 use crate::report::text::count;
 use crate::solve::rules::Components;
 use crate::solve::supervised::smaller_side;
-use crate::solve::{Form, krylov, randomized};
+use crate::solve::{Form, kernel, krylov, randomized};
 use crate::source::block::Precision;
 use crate::source::parquet::DecodeBytes;
 use crate::source::spool::Number;
@@ -63,6 +71,8 @@ pub struct Question<'a> {
     pub labels: Option<LabelShape>,
     /// Of a pass that scores the features first.
     pub scored: Option<ScoredShape>,
+    /// Of a kernel method.
+    pub kernel: Option<&'a KernelPlan>,
 }
 
 /// What a scoring pass depends on.
@@ -113,6 +123,9 @@ pub struct Candidate {
 impl Question<'_> {
     /// All forms, exact ones first.
     pub fn candidates(&self, budget: &Budget) -> Vec<Candidate> {
+        if let Some(kernel) = self.kernel {
+            return kernel.forms().into_iter().map(|form| self.candidate(form, budget)).collect();
+        }
         if self.labels.is_some() {
             return [Form::Primal, Form::Dual].into_iter().map(|form| self.candidate(form, budget)).collect();
         }
@@ -124,15 +137,32 @@ impl Question<'_> {
         let within = |t: &usize| self.ledger(form, *t).peak_bytes() <= budget.bytes.0;
         let threads = (1..=threads_wanted).rev().find(within);
         let ledger = self.ledger(form, threads.unwrap_or(1));
-        let refusal = if form == Form::Randomized { randomized::refusal(self.asked) } else { None };
+        let refusal = match form {
+            Form::Randomized => randomized::refusal(self.asked),
+            _ => None,
+        };
         let fits = threads.is_some() && refusal.is_none();
         let threads = threads.unwrap_or(1);
-        let (passes, disk) = (self.passes(form), if form == Form::Dual && self.labels.is_none() { self.disk() } else { 0 });
+        let spilled = self.kernel.is_some_and(|k| k.spill.is_some());
+        let disk = match form {
+            Form::Exact if spilled => kernel::spill_bytes(self.n),
+            Form::Dual if self.labels.is_none() && self.way().is_none() => self.disk(),
+            _ => 0,
+        };
+        let passes = self.passes(form);
         Candidate { form, passes, ledger, disk, threads, threads_wanted, refusal, fits }
+    }
+
+    /// The way of a kernel method that is not plain PCA.
+    fn way(&self) -> Option<&KernelPlan> {
+        self.kernel.filter(|k| k.route != Route::Pca)
     }
 
     fn pieces(&self, form: Form) -> usize {
         match form {
+            // Comparisons are shared out, not only row groups.
+            Form::Exact | Form::Direct => usize::MAX,
+            Form::Dual if self.way().is_some() => usize::MAX,
             _ if self.labels.is_some() => self.units,
             Form::Dual => (self.d as usize).div_ceil(self.group() as usize).max(self.units),
             _ => self.units,
@@ -143,6 +173,10 @@ impl Question<'_> {
     fn passes(&self, form: Form) -> (usize, usize) {
         let twice = usize::from(self.two_passes());
         let (least, most) = match form {
+            Form::Exact | Form::Direct => (1, 1),
+            Form::Landmarks | Form::Fourier => (2, 2),
+            Form::Primal if self.way().is_some() => (2, 2),
+            _ if self.way().is_some() => (1, 1),
             _ if self.labels.is_some() => (1, 1 + usize::from(self.labels.is_some_and(|l| l.rbf))),
             Form::Primal => (1 + twice, 1 + twice),
             Form::Dual => {
@@ -193,11 +227,14 @@ impl Question<'_> {
 
     /// What this many features hold in this form.
     pub fn ledger(&self, form: Form, threads: usize) -> Ledger {
-        let mut phases = match form {
+        let mut phases = match (form, self.way()) {
+            (Form::Primal, Some(_)) => self.unit_pca(threads),
+            (Form::Landmarks | Form::Fourier, Some(kernel)) => self.approximate(kernel, threads),
+            (_, Some(kernel)) => self.kernel(kernel, threads),
             _ if self.labels.is_some() => self.supervised(form, threads),
-            Form::Primal => self.primal(threads),
-            Form::Dual => self.dual(threads),
-            Form::Randomized => self.randomized(threads),
+            (Form::Dual, _) => self.dual(threads),
+            (Form::Randomized, _) => self.randomized(threads),
+            _ => self.primal(threads),
         };
         if let Some(question) = self.scoring(false) {
             let mut scoring = question.supervised(Form::Dual, threads).swap_remove(0);
@@ -281,6 +318,118 @@ impl Question<'_> {
         phases
     }
 
+    /// All rows are read, then compared.
+    fn kernel(&self, plan: &KernelPlan, threads: usize) -> Vec<Phase> {
+        let (t, n, d) = (threads as u64, self.n, self.d);
+        let rows = block_rows(d as usize) as u64;
+        let all = 8u64.saturating_mul(n).saturating_mul(d);
+        let labels = self.labels.map_or(0, |l| l.r);
+        let read = self
+            .decoding(Phase::new("reading"), threads, d)
+            .hold("batches and blocks", (3 * t + 3).saturating_mul(16 * rows * d))
+            .hold(format!("all {n} rows"), all.saturating_add(16 * n));
+        let products = match plan.route {
+            Route::Supervised if labels > 0 => Phase::new("products")
+                .hold("rows", all.saturating_mul(2))
+                .hold(format!("labels and their images ({labels} columns)"), 24u64.saturating_mul(labels).saturating_mul(n))
+                .hold("tiles and sums", kernel::product_bytes(n, labels + 1, threads)),
+            _ if self.decomposes_whole() => Phase::new("decomposition")
+                .hold("rows", all.saturating_mul(2))
+                .hold(format!("{n} × {n} matrix, vectors and work area"), crate::solve::bytes(n)),
+            _ => {
+                let k = randomized::sought(self.asked);
+                let block = kernel::block(k, n as usize) as u64;
+                Phase::new("products")
+                    .hold("rows", all.saturating_mul(2))
+                    .hold(format!("tiles and sums of {block} vectors"), kernel::product_bytes(n, block + 1, threads))
+                    .hold("the Krylov basis", kernel::basis_bytes(n, k))
+            }
+        };
+        let writing = Phase::new("writing").hold("the model, its bytes and its file", self.model_bytes().saturating_mul(3));
+        vec![read, products, writing]
+    }
+
+    /// Bytes of a kernel model: what rows are compared with, and its coefficients.
+    pub fn model_bytes(&self) -> u64 {
+        let (n, d, k) = (self.n, self.d, self.kernel_components());
+        let each = match self.way().map(|w| w.route) {
+            Some(Route::Landmarks(m)) => n.min(m as u64).saturating_mul(d + k + 1),
+            Some(Route::Fourier(m)) => (m as u64).saturating_mul(d + k + 2),
+            Some(Route::Exact | Route::Supervised) => n.saturating_mul(d + k + 2),
+            _ => k.saturating_mul(d),
+        };
+        8u64.saturating_mul(each)
+    }
+
+    fn kernel_components(&self) -> u64 {
+        let most = self.labels.map_or(self.n, |l| l.r);
+        match self.asked {
+            Components::Count(k) => most.min(k as u64),
+            Components::Ratio(_) => most.min(kernel::block(randomized::sought(self.asked), self.n as usize) as u64),
+            _ => most,
+        }
+    }
+
+    /// True when K is held and decomposed as a whole.
+    fn decomposes_whole(&self) -> bool {
+        let whole = !matches!(self.asked, Components::Count(_) | Components::Ratio(_));
+        self.n as usize <= kernel::DENSE_UP_TO || whole
+    }
+
+    fn unit_pca(&self, threads: usize) -> Vec<Phase> {
+        let mut phases = self.primal(threads);
+        let rows = block_rows(self.d as usize) as u64;
+        let prepared = phases.swap_remove(0).hold("prepared rows", 16 * rows * self.d * threads as u64);
+        phases.insert(0, prepared);
+        phases
+    }
+
+    /// A sample first, then PCA of what stands for the kernel.
+    fn approximate(&self, plan: &KernelPlan, threads: usize) -> Vec<Phase> {
+        let (t, d) = (threads as u64, self.d);
+        let rows = block_rows(d as usize) as u64;
+        let (m, landmarks) = match plan.route {
+            Route::Landmarks(m) => (m as u64, m),
+            Route::Fourier(m) => (m as u64, 0),
+            _ => (0, 0),
+        };
+        let sample = (sample_rows(landmarks, plan.ridge) as u64).min(self.n);
+        let sampled = 8u64.saturating_mul(sample).saturating_mul(d);
+        let look = self
+            .decoding(Phase::new("sampling"), threads, d)
+            .hold("batches and blocks", (3 * t + 3).saturating_mul(16 * rows * d))
+            .hold(format!("a sample of {sample} rows"), sampled.saturating_mul(3));
+        let checked = CHECKED_ON as u64;
+        let choose = Phase::new("choosing")
+            .hold("the sample", sampled.saturating_mul(2))
+            .hold(format!("{m} × {m} comparisons, vectors and work area"), crate::solve::bytes(m))
+            .hold("the check", 8 * checked * (4 * checked + 3 * m));
+        let mapped = Question { d: m, kernel: None, labels: None, scored: None, ..self.clone() };
+        let widened = 8u64.saturating_mul(rows).saturating_mul(2 * m + 2 * d).saturating_mul(t);
+        let sums = |rows: u64| {
+            let shape = Shape { features: m, rows, vectors: 0 };
+            match mapped.shared() {
+                true => TiledCovariance::bytes(shape).saturating_add((window(threads) as u64 + 1) * 8 * rows * m),
+                false => {
+                    let scratch = t.saturating_mul(Covariance::bytes(shape) - Covariance::bytes(Shape { rows: 0, ..shape }));
+                    scratch
+                        .saturating_add(Covariance::bytes(Shape { rows: 0, ..shape }).saturating_mul(window(threads) as u64 + 1))
+                }
+            }
+        };
+        let stream = self
+            .decoding(Phase::new("streaming"), threads, d)
+            .hold("batches and blocks", t.saturating_mul(24 * rows * d))
+            .hold(format!("comparisons with {m}"), widened)
+            .hold(format!("sums of {m} × {m} products"), sums(rows))
+            .hold("the sample and the whitening", sampled.saturating_add(16 * m * m));
+        let decompose = Phase::new("decomposition")
+            .hold(format!("{m} × {m} matrix, vectors and work area"), crate::solve::bytes(m))
+            .hold("the sample and the whitening", sampled.saturating_add(16 * m * m));
+        let writing = Phase::new("writing").hold("the model, its bytes and its file", self.model_bytes().saturating_mul(3));
+        vec![look, choose, stream, decompose, writing]
+    }
+
     fn supervised(&self, form: Form, threads: usize) -> Vec<Phase> {
         let (t, d) = (threads as u64, self.d);
         let LabelShape { r, classes, with_variance, .. } =
@@ -311,12 +460,19 @@ impl Question<'_> {
     /// The pass over all features that scores them, with or without their co-moment.
     fn scoring(&self, with_variance: bool) -> Option<Question<'_>> {
         let ScoredShape { labels, d, pages } = self.scored?;
-        Some(Question { labels: Some(LabelShape { with_variance, ..labels }), d, pages, scored: None, ..self.clone() })
+        Some(Question {
+            labels: Some(LabelShape { with_variance, ..labels }),
+            d,
+            pages,
+            scored: None,
+            kernel: None,
+            ..self.clone()
+        })
     }
 
     /// True when the scores and the co-moment of all features fit one pass, and the co-moment is what is wanted.
     pub fn scores_and_s(&self, threads: usize, budget: &Budget) -> bool {
-        let wanted = self.labels.is_none() && self.want.precision == Precision::Exact;
+        let wanted = self.labels.is_none() && self.way().is_none() && self.want.precision == Precision::Exact;
         self.scoring(true).is_some_and(|all| {
             let part = crate::solve::bytes(self.d);
             let fits = all.ledger(Form::Dual, threads).peak_bytes().saturating_add(part) <= budget.bytes.0;
@@ -362,15 +518,20 @@ impl Question<'_> {
 }
 
 /// Which form to take and why: what was asked for, or the cheapest exact one that fits, or the randomized one.
-pub fn choose(candidates: &[Candidate], spec: &FitSpec, n: u64, d: u64, label_features: Option<u64>) -> (usize, String) {
+pub fn choose(candidates: &[Candidate], spec: &FitSpec, question: &Question<'_>) -> (usize, String) {
     use crate::budget::Bytes;
+    let (n, d, label_features) = (question.n, question.d, question.labels.map(|l| l.r));
     let at = |form: Form| candidates.iter().position(|c| c.form == form).unwrap_or(0);
+    if let Some(kernel) = question.kernel.filter(|k| k.route != Route::Pca) {
+        let form = spec.form.form().filter(|f| *f == Form::Direct).unwrap_or(candidates[0].form);
+        return (at(form), kernel_reason(kernel, n, question.decomposes_whole()));
+    }
     let square = |size: u64| Bytes(8u64.saturating_mul(size.saturating_mul(size)));
     let describe = |form: Form| match form {
         _ if label_features.is_some() => format!("the {form} side of M = XHΔ is decomposed"),
         Form::Primal => format!("one {d} × {d} matrix ({}) adds up row by row", square(d)),
         Form::Dual => format!("one {n} × {n} matrix ({}) adds up feature by feature", square(n)),
-        Form::Randomized => format!("block Krylov finds the leading components to {:e}", spec.tolerance),
+        _ => format!("block Krylov finds the leading components to {:e}", spec.tolerance()),
     };
     if let Some(form) = spec.form.form() {
         return (at(form), format!("{} (as asked)", describe(form)));
@@ -394,4 +555,21 @@ pub fn choose(candidates: &[Candidate], spec: &FitSpec, n: u64, d: u64, label_fe
         return (at(Form::Randomized), format!("{neither}: {}", describe(Form::Randomized)));
     }
     (at(exact), describe(exact))
+}
+
+/// What a kernel method does, and why.
+fn kernel_reason(plan: &KernelPlan, n: u64, whole: bool) -> String {
+    use crate::budget::Bytes;
+    match plan.route {
+        Route::UnitPca => "a cosine kernel is PCA of the rows at unit length".into(),
+        Route::Landmarks(m) => format!("comparisons with {m} rows stand for the kernel: an approximation, as asked"),
+        Route::Fourier(m) => format!("{m} random features stand for the kernel: an approximation, as asked"),
+        Route::Supervised => "one product of the kernel matrix, made by tiles, with the labels".into(),
+        _ if whole => format!("the {n} × {n} kernel matrix is small enough to hold"),
+        _ => {
+            let how = if plan.spill.is_some() { "kept in a temporary file" } else { "made again for each product" };
+            let all = Bytes(8u64.saturating_mul(n.saturating_mul(n)));
+            format!("block Krylov on tiles of the {n} × {n} kernel matrix ({all} in all, never held), {how}")
+        }
+    }
 }

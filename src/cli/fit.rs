@@ -1,14 +1,15 @@
 //! `fit`: plan → the passes of its form → model file.
 
-use super::args::{FitArgs, FitSpec};
+use super::args::{FitArgs, FitSpec, LandmarkChoice};
 use super::forms::{self, Fitted};
+use super::kernels::{KernelPlan, Route};
 use super::plan::{FitPlan, chosen_line, passed_over_lines, threads_line};
 use super::scoring::narrow;
 use super::supervised::{identity, is_identity};
 use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
-use crate::model::{LedgerEntry, Method, Model, Provenance};
-use crate::report::text::{count, passes, some, thousands};
+use crate::model::{KernelReport, KernelSide, LedgerEntry, Model, Provenance};
+use crate::report::text::{count, passes, products, some, thousands};
 use crate::report::{self, Talk};
 use crate::sink::staged::check_file;
 use crate::solve::rules::Components;
@@ -87,7 +88,7 @@ fn announce(plan: &FitPlan, spec: &FitSpec, talk: Talk) {
 
 /// Options that were given and change nothing.
 fn without_effect(plan: &FitPlan, spec: &FitSpec) -> Vec<String> {
-    let supervised = spec.method == Method::Spca;
+    let supervised = spec.method.is_supervised();
     let kernel = plan.labels.as_ref().map(|l| l.kernel);
     let mut notes = Vec::new();
     let mut when = |given: bool, note: &str| {
@@ -97,9 +98,18 @@ fn without_effect(plan: &FitPlan, spec: &FitSpec) -> Vec<String> {
     };
     when(
         !spec.label.is_empty() && !supervised,
-        "--label only keeps its columns out of the features; --method spca makes use of them",
+        "--label only keeps its columns out of the features; --method spca and kspca make use of them",
     );
     when(spec.label_kernel.is_some() && !supervised, "--label-kernel has no effect without --method spca");
+    when(spec.with_variance && spec.method == crate::model::Method::Kspca, "kspca knows its variances without --with-variance");
+    when(
+        !spec.method.is_kernel() && spec.kernel.any(),
+        "--kernel and its constants have no effect without --method kpca or kspca",
+    );
+    when(
+        spec.landmark_choice == LandmarkChoice::Uniform && spec.landmarks.is_none(),
+        "--landmark-choice has no effect without --landmarks",
+    );
     when(spec.with_variance && !supervised, "--with-variance has no effect without --method spca");
     when(spec.classes && !supervised && spec.score_by.is_none(), "--classes has no effect without labels");
     when(
@@ -109,7 +119,11 @@ fn without_effect(plan: &FitPlan, spec: &FitSpec) -> Vec<String> {
     when(spec.score == Score::Signed && spec.score_by.is_none(), "--score has no effect without --score-by");
     let classes = plan.scoring.as_ref().is_some_and(|s| s.label.read == LabelRead::Classes);
     when(spec.score == Score::Signed && classes, "scores against classes have no sign, so --score signed changes nothing");
-    when(spec.allow_unconverged && plan.taken().form != Form::Randomized, "--allow-unconverged is for the randomized form");
+    let iterates = matches!(plan.taken().form, Form::Randomized | Form::Exact);
+    when(spec.allow_unconverged && !iterates, "--allow-unconverged is for the randomized form and for kpca");
+    if let Some(kernel) = &plan.kernel {
+        notes.extend(spec.kernel.without_effect(kernel.kind));
+    }
     let among = |name: &&String| plan.want.features.columns.iter().any(|c| c.name == **name);
     notes.extend(spec.label.iter().chain(&spec.score_by).filter(among).map(|n| format!("label '{n}' is among the features")));
     notes
@@ -135,7 +149,7 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
         Some(fitted) => fitted,
         None => forms::run(plan, spec, talk)?,
     };
-    let Fitted { moments, solution, tally, mut supervision } = fitted;
+    let Fitted { moments, solution, tally, mut supervision, mut kernel } = fitted;
     tell(plan, &tally, talk);
     if is_identity(spec) {
         supervision = Some(identity(&solution, &moments, spec));
@@ -144,11 +158,16 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     if let Some(s) = supervision {
         (label, hsic, total_variance, variances) = (Some(s.label), Some(s.hsic), Some(s.total_variance), s.variances);
     }
-    let random = solution.form == Form::Randomized || label.as_ref().is_some_and(|l| l.features.is_some());
+    if let Some(k) = plan.kernel.as_ref().filter(|k| k.route == Route::Pca) {
+        kernel = Some(linear(k, spec, talk));
+    }
+    let iterated = solution.certificate.iteration.is_some() || matches!(solution.form, Form::Landmarks | Form::Fourier);
+    let random = iterated || label.as_ref().is_some_and(|l| l.features.is_some());
     let from = Provenance {
         method: spec.method,
         label,
         hsic,
+        kernel,
         total_variance,
         variances,
         scoring,
@@ -165,6 +184,10 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     };
     let model = Model::new(&moments, solution, from);
     if model.n_components() == 0 {
+        if plan.kernel.is_some() {
+            let problem = "all rows look the same to the kernel: there is no variance to decompose; choose other columns, or another --kernel or --gamma";
+            return Err(Error::data(Place::file(plan.dataset.first_path()), problem));
+        }
         let problem = "every feature is constant (or so small that its squares vanish): there is no variance to decompose";
         return Err(Error::data(
             Place::file(plan.dataset.first_path()),
@@ -173,6 +196,23 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     }
     tell_model(&model, spec, talk);
     Ok(model)
+}
+
+/// The linear kernel, whose kernel PCA is PCA.
+fn linear(plan: &KernelPlan, spec: &FitSpec, talk: Talk) -> KernelSide {
+    talk.say("note: with a linear kernel kernel PCA is PCA, and is fitted as such (--form exact goes by the kernel matrix)");
+    let (kernel, gamma_from) = spec.kernel.resolve(plan.kind, 1, || 1.0, talk);
+    let report = KernelReport {
+        kernel,
+        gamma_from,
+        rows: 0,
+        grand_mean: 0.0,
+        negative_eigenvalues: 0,
+        negative_at_least: false,
+        approximation: None,
+        preimage: None,
+    };
+    KernelSide { report, map: None, unit_mean: None, preimage: None }
 }
 
 /// Nothing is lost without a line that says so.
@@ -209,14 +249,19 @@ fn tell_model(model: &Model, spec: &FitSpec, talk: Talk) {
         && asked > model.n_components()
     {
         talk.say(format!(
-            "note: kept {} of {asked} components: the data has rank {} ({} × {})",
+            "note: kept {} of {asked} components: the {} has rank {} ({} × {})",
             model.n_components(),
+            if model.kernel_map().is_some() { "kernel" } else { "data" },
             header.rank.unwrap_or(model.n_components()),
             count(header.n_rows, "row"),
             count(model.n_features() as u64, "feature")
         ));
     }
-    if spec.components == Components::All && unsupervised && model.n_components() < model.n_features() {
+    if spec.components == Components::All
+        && unsupervised
+        && model.n_components() < model.n_features()
+        && model.kernel_map().is_none()
+    {
         talk.say(format!(
             "note: rank {} of {}: the other directions vary by no more than rounding",
             model.n_components(),
@@ -225,7 +270,8 @@ fn tell_model(model: &Model, spec: &FitSpec, talk: Talk) {
     }
     if let Some(iteration) = &header.certificate.iteration {
         let residual = header.certificate.max_residual;
-        talk.say(format!("{}, largest residual {residual:.1e}", passes(iteration.passes)));
+        let passes = if header.form == Form::Exact { products(iteration.passes) } else { passes(iteration.passes) };
+        talk.say(format!("{passes}, largest residual {residual:.1e}"));
     }
     if let Some(error) = header.certificate.mixed_error {
         talk.say(format!("note: products in f32, largest relative error of those checked {error:.1e}"));

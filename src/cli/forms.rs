@@ -7,6 +7,7 @@
 //! | randomized | one per product of block Krylov |
 
 use super::args::{FitSpec, cores};
+use super::kernels::Route;
 use super::plan::FitPlan;
 use super::scoring::Scored;
 use super::supervised::Supervision;
@@ -15,6 +16,7 @@ use crate::accumulate::{
     TiledCovariance,
 };
 use crate::error::{Error, Place, Result};
+use crate::model::KernelSide;
 use crate::pass::{self, Crew};
 use crate::report::Talk;
 use crate::report::progress::Progress;
@@ -39,11 +41,16 @@ pub struct Fitted {
     pub tally: Tally,
     /// What labels add.
     pub supervision: Option<Supervision>,
+    /// What a kernel adds.
+    pub kernel: Option<KernelSide>,
 }
 
 /// Runs the form that the plan has taken.
 pub fn run(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Fitted> {
     let pass = Passes { plan, spec, talk };
+    if let Some(kernel) = plan.kernel.as_ref().filter(|k| k.route != Route::Pca) {
+        return pass.kernel(kernel);
+    }
     if let Some(labels) = &plan.labels {
         return pass.supervised(labels);
     }
@@ -51,6 +58,7 @@ pub fn run(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Fitted> {
         Form::Primal => pass.primal(plan.threads()),
         Form::Dual => pass.dual(),
         Form::Randomized => pass.randomized(),
+        other => Err(Error::Internal(format!("the {other} form is one of kernels"))),
     }
 }
 
@@ -76,6 +84,18 @@ impl Passes<'_> {
         ParquetSource::new(&self.plan.dataset, self.plan.want.clone())
     }
 
+    /// S of a source whose cells are all there.
+    pub(super) fn covariance(&self, source: &dyn Source, threads: usize) -> Result<CoMoment> {
+        let d = source.n_features();
+        let sums = if d >= SHARED_FROM {
+            pass::gather(source, Crew { threads, queue: 1 }, &self.progress(), TiledCovariance::new(d, threads))?.0.finish()
+        } else {
+            pass::fold(source, threads, &self.progress(), || Covariance::new(d))?.0.finish()
+        };
+        crate::budget::release_freed_memory();
+        Ok(sums)
+    }
+
     fn primal(&self, threads: usize) -> Result<Fitted> {
         let d = self.plan.want.features.len();
         let (sums, tally) = match self.plan.want.nulls {
@@ -86,7 +106,7 @@ impl Passes<'_> {
         crate::budget::release_freed_memory();
         self.check(&sums.moments, &tally)?;
         let (moments, solution) = solve(sums, self.plan.scaling, self.spec.components, cores())?;
-        Ok(Fitted { moments, solution, tally, supervision: None })
+        Ok(Fitted { moments, solution, tally, supervision: None, kernel: None })
     }
 
     /// One S for all threads; around the means, found by a pass before, where missing cells take them.
@@ -127,7 +147,7 @@ impl Passes<'_> {
         crate::budget::release_freed_memory();
         let loadings = self.loadings(&source, &decomposed.coefficients, &moments)?;
         let solution = dual::finish(decomposed, loadings, &moments, self.plan.scaling, cores())?;
-        Ok(Fitted { moments, solution, tally, supervision: None })
+        Ok(Fitted { moments, solution, tally, supervision: None, kernel: None })
     }
 
     /// Copies the features to a temporary file, cut into groups.
@@ -192,7 +212,7 @@ impl Passes<'_> {
         let residual = solution.certificate.max_residual;
         let missed = solution.certificate.iteration.as_ref().map_or(&[][..], |i| &i.unconverged);
         if missed.is_empty() {
-            return Ok(Fitted { moments, solution, tally, supervision: None });
+            return Ok(Fitted { moments, solution, tally, supervision: None, kernel: None });
         }
         let which = crate::report::text::ranges(missed);
         if let Some(exact) = self.plan.alternative(Form::Primal) {
@@ -204,15 +224,15 @@ impl Passes<'_> {
         if self.spec.allow_unconverged {
             self.talk.say(format!(
                 "warning: after {count} passes components {which} miss the tolerance {:e} (largest residual {residual:.1e})",
-                self.spec.tolerance
+                self.spec.tolerance()
             ));
-            return Ok(Fitted { moments, solution, tally, supervision: None });
+            return Ok(Fitted { moments, solution, tally, supervision: None, kernel: None });
         }
-        Err(Error::Unconverged { components: which, passes: count, residual, tolerance: self.spec.tolerance })
+        Err(Error::Unconverged { components: which, passes: count, residual, tolerance: self.spec.tolerance() })
     }
 
     fn tolerance(&self) -> Tolerance {
-        Tolerance { residual: self.spec.tolerance, value: self.spec.tolerance }
+        Tolerance { residual: self.spec.tolerance(), value: self.spec.tolerance(), score: f64::INFINITY }
     }
 
     /// Something is wrong with the data as a whole.

@@ -4,7 +4,9 @@
 //! kernels, and permutations, need all rows in memory (8·n·d bytes) and go over their pairs in tiles.
 
 use super::args::{FitSpec, HsicArgs, cores};
+use super::kernels::median;
 use super::plan::{FitPlan, LabelPlan};
+use super::rows;
 use crate::accumulate::{Accumulate, ClassLimit, ClassSums, Cross, LabelMap, Spread};
 use crate::budget::{Budget, Ledger, Phase};
 use crate::error::{Error, Place, Result};
@@ -16,11 +18,9 @@ use crate::report::text::{count, number};
 use crate::report::{self, Talk};
 use crate::solve::hsic::{Dependence, RowLabels, linear_traces, permutations};
 use crate::solve::supervised::{self, LabelKernel};
-use crate::source::labels::Class;
-use crate::source::{Block, LabelRead, Labels, ParquetSource, Source, Tally, Unit, Values, Want};
+use crate::source::{LabelRead, Mapped, ParquetSource, Source, Tally, Want};
 use ndarray::{Array2, Axis};
 use serde_json::json;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -39,8 +39,9 @@ pub fn run(args: &HsicArgs, talk: Talk) -> Result<()> {
     let labels = plan.labels.clone().unwrap_or_else(|| LabelPlan::identity(&spec));
     let question = Question { args, plan: &plan, labels: &labels, model: model.as_ref(), talk };
     let d = question.width();
-    let kernel = question.kernel(d)?;
-    let answer = question.answer(kernel)?;
+    args.kernel.check(question.kind())?;
+    question.without_effect();
+    let (answer, kernel) = question.answer()?;
     let seconds = started.elapsed().as_secs_f64();
     let p = answer.p_value();
     if args.json {
@@ -63,7 +64,7 @@ pub fn run(args: &HsicArgs, talk: Talk) -> Result<()> {
     let mut page = format!(
         "HSIC {}  ({} kernel over {d} {what}, {} kernel over {}, {})\n",
         number(answer.hsic),
-        args.kernel_name(),
+        question.kind(),
         labels.kernel,
         labels.want.columns.join(", "),
         count(answer.rows, "row")
@@ -113,31 +114,8 @@ impl Question<'_> {
         self.model.map_or(self.plan.want.features.len(), Model::n_components)
     }
 
-    fn kernel(&self, d: usize) -> Result<Kernel> {
-        let args = self.args;
-        if args.sigma.is_some() && args.kernel != KernelKind::Rbf {
-            return Err(Error::Misuse("--sigma is of the rbf kernel; poly and sigmoid take --gamma".into()));
-        }
-        self.without_effect();
-        let gamma = match (args.gamma, args.sigma) {
-            (Some(_), Some(_)) => return Err(Error::Misuse("--gamma and --sigma say the same thing; give one".into())),
-            (Some(gamma), None) => gamma,
-            (None, Some(sigma)) => 1.0 / (2.0 * sigma * sigma),
-            (None, None) => {
-                if !matches!(args.kernel, KernelKind::Linear | KernelKind::Cosine) {
-                    self.talk.say(format!("note: gamma is 1/{d} unless --gamma says otherwise"));
-                }
-                1.0 / d as f64
-            }
-        };
-        let coef0 = args.coef0;
-        Ok(match args.kernel {
-            KernelKind::Linear => Kernel::Linear { coef0 },
-            KernelKind::Poly => Kernel::Poly { gamma, coef0, degree: args.degree },
-            KernelKind::Rbf => Kernel::Rbf { gamma },
-            KernelKind::Sigmoid => Kernel::Sigmoid { gamma, coef0 },
-            KernelKind::Cosine => Kernel::Cosine,
-        })
+    fn kind(&self) -> KernelKind {
+        self.args.kernel.kernel.unwrap_or_default()
     }
 
     /// Options that were given and change nothing.
@@ -148,8 +126,7 @@ impl Question<'_> {
                 self.talk.say(format!("note: {note}"));
             }
         };
-        let plain = matches!(args.kernel, KernelKind::Linear | KernelKind::Cosine);
-        when(plain && args.gamma.is_some(), "--gamma has no effect on the linear and cosine kernels");
+        args.kernel.without_effect(self.kind()).iter().for_each(|note| when(true, note));
         when(args.label_gamma.is_some() && self.labels.gamma.is_none(), "--label-gamma has no effect without --label-kernel rbf");
         when(
             args.model.is_some() && !args.columns.is_empty(),
@@ -161,19 +138,18 @@ impl Question<'_> {
         );
     }
 
-    fn answer(&self, kernel: Kernel) -> Result<Answer> {
-        let linear = matches!(kernel, Kernel::Linear { .. });
-        if linear && self.args.permutations == 0 {
+    fn answer(&self) -> Result<(Answer, Kernel)> {
+        if self.kind() == KernelKind::Linear && self.args.permutations == 0 {
             match self.streamed() {
                 // Too many distinct labels to factor K_y: pair by pair, exactly.
                 Err(Error::TooManyClasses { .. }) if self.labels.kernel == LabelKernel::Rbf => {}
-                result => return result,
+                result => return Ok((result?, Kernel::Linear { coef0: self.args.kernel.coef0.unwrap_or(0.0) })),
             }
         }
-        self.in_memory(kernel)
+        self.in_memory()
     }
 
-    fn source(&self, read: LabelRead) -> Rows<'_> {
+    fn source(&self, read: LabelRead) -> Box<dyn Source + '_> {
         let mut want = Want { keep: None, ..self.plan.want.clone() };
         if let Some(model) = self.model {
             want.features = model.header.features.clone();
@@ -182,10 +158,12 @@ impl Question<'_> {
         if let Some(labels) = &mut want.labels {
             labels.read = read;
         }
-        Rows {
-            inner: ParquetSource::new(&self.plan.dataset, want),
-            projector: self.model.map(|m| Projector::new(m, m.n_components())),
-        }
+        let rows = ParquetSource::new(&self.plan.dataset, want);
+        let Some(model) = self.model else { return Box::new(rows) };
+        let projector = Projector::new(model, model.n_components(), 1);
+        Box::new(Mapped::new(rows, projector.k(), move |block, place| {
+            Ok(projector.project(block, place)?.scores.reversed_axes().as_standard_layout().into_owned())
+        }))
     }
 
     fn progress(&self) -> report::progress::Progress {
@@ -201,14 +179,14 @@ impl Question<'_> {
         let source = self.source(self.labels.want.read);
         let (moments, squares, tally) = match (self.labels.kernel, self.labels.want.read) {
             (LabelKernel::Identity, _) => {
-                let (sums, tally) = pass::fold(&source, threads, &self.progress(), || Spread::new(d))?;
+                let (sums, tally) = pass::fold(&*source, threads, &self.progress(), || Spread::new(d))?;
                 let moments = sums.finish();
                 let squares = moments.squares.sum();
                 (moments, squares, tally)
             }
             (_, LabelRead::Numbers) => {
                 let map = Arc::new(LabelMap::Linear { columns: self.labels.want.columns.len() });
-                let (sums, tally) = pass::fold(&source, threads, &self.progress(), || Cross::new(d, map.clone()))?;
+                let (sums, tally) = pass::fold(&*source, threads, &self.progress(), || Cross::new(d, map.clone()))?;
                 let sums = sums.finish();
                 (sums.moments, sums.m.iter().map(|m| m * m).sum(), tally)
             }
@@ -219,7 +197,7 @@ impl Question<'_> {
                     label: self.labels.want.columns.join(", "),
                     hint: "a label that names each row is an id; choose another, or allow more --memory".into(),
                 };
-                let (sums, tally) = pass::fold(&source, threads, &self.progress(), || ClassSums::new(d, limit.clone()))?;
+                let (sums, tally) = pass::fold(&*source, threads, &self.progress(), || ClassSums::new(d, limit.clone()))?;
                 let sums = sums.finish();
                 let m = match self.labels.gamma {
                     Some(gamma) => supervised::rbf_over_classes(&sums, gamma, cores())?,
@@ -241,7 +219,7 @@ impl Question<'_> {
     }
 
     /// All rows, pair by pair, for the labels as they are and shuffled.
-    fn in_memory(&self, kernel: Kernel) -> Result<Answer> {
+    fn in_memory(&self) -> Result<(Answer, Kernel)> {
         let (n, d, shuffles) = (self.plan.dataset.rows(), self.width() as u64, self.args.permutations);
         let q = self.labels.want.columns.len() as u64;
         let budget = Budget::new(self.args.resources.memory);
@@ -261,6 +239,7 @@ impl Question<'_> {
         };
         let (mut x, labels, tally) = self.rows(read)?;
         self.enough(x.nrows() as u64)?;
+        let (kernel, _) = self.args.kernel.resolve(self.kind(), x.ncols(), || median(&x, self.args.seed), self.talk);
         // Centring changes nothing of HSIC for a linear kernel and nothing at all of rbf, and keeps the digits.
         if kernel.is_shift_invariant() || matches!(kernel, Kernel::Linear { .. }) {
             let mean = x.mean_axis(Axis(0)).unwrap_or_default();
@@ -283,7 +262,8 @@ impl Question<'_> {
         let freedom = x.nrows() as f64 - 1.0;
         let mut hsic = traces.iter().map(|t| t / (freedom * freedom));
         let found = hsic.next().unwrap_or(0.0);
-        Ok(Answer { hsic: found, rows: x.nrows() as u64, dropped: tally.dropped, missing: 0, shuffled: hsic.collect() })
+        let (rows, missing) = (x.nrows() as u64, tally.missing.values().sum());
+        Ok((Answer { hsic: found, rows, dropped: tally.dropped, missing, shuffled: hsic.collect() }, kernel))
     }
 
     /// True when the linear kernel adds up over several columns, some of them classes.
@@ -300,77 +280,18 @@ impl Question<'_> {
     }
 
     fn rows(&self, read: LabelRead) -> Result<(Array2<f64>, RowLabels, Tally)> {
-        let source = self.source(read);
         let crew = Crew { threads: self.plan.threads(), queue: 1 };
-        let (mut cells, mut ids, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
-        let mut known: HashMap<Class, u32> = HashMap::new();
-        let tally = pass::each(&source, crew, &self.progress(), |mut block| {
-            match block.labels.take() {
-                Some(Labels::Numbers(y)) => numbers.extend(y.iter()),
-                Some(Labels::Classes { ids: local, classes }) => {
-                    let place = |class: Class, known: &mut HashMap<Class, u32>| {
-                        let next = known.len() as u32;
-                        *known.entry(class).or_insert(next)
-                    };
-                    let global: Vec<u32> = classes.into_iter().map(|class| place(class, &mut known)).collect();
-                    ids.extend(local.into_iter().map(|id| global[id as usize]));
-                }
-                None => {}
-            }
-            if !block.missing.is_empty() {
-                let cell = block.missing[0];
-                let name = self.plan.want.features.name(cell.feature as usize);
-                let place = Place::file(self.plan.dataset.first_path()).column(name);
-                return Err(Error::data(place, "has nulls; pairs of rows have no mean to put there, choose --nulls drop"));
-            }
-            cells.extend(block.into_f64().iter());
-            Ok(())
-        })?;
-        let d = self.width();
-        let shape = |data: Vec<f64>, width: usize| {
-            Array2::from_shape_vec((data.len() / width.max(1), width), data).map_err(|e| Error::Internal(format!("rows: {e}")))
-        };
-        let x = shape(cells, d)?;
-        let labels = match read {
-            LabelRead::Classes if self.mixes_columns() => {
-                let mut classes: Vec<(u32, Class)> = known.into_iter().map(|(class, id)| (id, class)).collect();
-                classes.sort_unstable_by_key(|(id, _)| *id);
-                let classes: Vec<Class> = classes.into_iter().map(|(_, class)| class).collect();
+        let all = rows::all(&*self.source(read), self.plan.dataset.rows(), crew, &self.progress())?;
+        let labels = match all.labels {
+            Some(rows::RowLabels::Classes { ids, classes }) if self.mixes_columns() => {
                 let rows: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
                 RowLabels::Numbers(supervised::one_hot(&classes, &self.labels.numeric).select(Axis(0), &rows))
             }
-            LabelRead::Classes => RowLabels::Classes(ids),
-            LabelRead::Numbers => RowLabels::Numbers(shape(numbers, self.labels.want.columns.len())?),
+            Some(rows::RowLabels::Classes { ids, .. }) => RowLabels::Classes(ids),
+            Some(rows::RowLabels::Numbers(y)) => RowLabels::Numbers(y),
+            None => RowLabels::Numbers(Array2::zeros((0, self.labels.want.columns.len()))),
         };
-        Ok((x, labels, tally))
-    }
-}
-
-/// Rows of the files, or their scores.
-struct Rows<'a> {
-    inner: ParquetSource,
-    projector: Option<Projector<'a>>,
-}
-
-impl Source for Rows<'_> {
-    fn units(&self) -> &[Unit] {
-        self.inner.units()
-    }
-
-    fn n_features(&self) -> usize {
-        self.projector.as_ref().map_or(self.inner.n_features(), Projector::k)
-    }
-
-    fn blocks(&self, unit: usize) -> Result<Box<dyn Iterator<Item = Result<Block>> + '_>> {
-        let blocks = self.inner.blocks(unit)?;
-        let Some(projector) = &self.projector else { return Ok(blocks) };
-        Ok(Box::new(blocks.map(move |block| {
-            let mut block = block?;
-            let (labels, weights, tally) = (block.labels.take(), block.weights.take(), std::mem::take(&mut block.tally));
-            let scores = projector.scores(&projector.centred(block)).reversed_axes();
-            let values = Values::F64(scores.as_standard_layout().into_owned());
-            Ok(Block { values, weights, labels, missing: Vec::new(), kept: None, tally })
-        })))
+        Ok((all.x, labels, all.tally))
     }
 }
 
@@ -390,9 +311,5 @@ impl HsicArgs {
             resources: self.resources.clone(),
             ..FitSpec::supervised()
         }
-    }
-
-    fn kernel_name(&self) -> String {
-        format!("{:?}", self.kernel).to_lowercase()
     }
 }

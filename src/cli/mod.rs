@@ -7,8 +7,11 @@ pub mod demo;
 pub mod fit;
 pub mod forms;
 pub mod hsic;
+pub mod kernel_fit;
+pub mod kernels;
 pub mod output;
 pub mod plan;
+pub mod rows;
 pub mod scoring;
 pub mod supervised;
 

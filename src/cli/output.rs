@@ -62,7 +62,7 @@ impl Columns {
     ///
     /// A queue that holds all row groups of a unit lets a worker go on to its next unit; a shorter one
     /// makes it wait until the units before its own are written.
-    pub fn crew(&self, dataset: &Dataset, want: &Want, output: &OutputSpec) -> Result<Crew> {
+    pub fn crew(&self, dataset: &Dataset, want: &Want, output: &OutputSpec, model: &ModelBytes) -> Result<Crew> {
         let budget = Budget::new(output.resources.memory);
         let pages = decode_bytes(dataset, want)?;
         let d = want.features.len();
@@ -74,6 +74,8 @@ impl Columns {
             let waiting = (window(crew.threads) * crew.queue) as u64;
             let phase = Phase::new("streaming")
                 .hold("footers and pages", pages.total(crew.threads))
+                .hold("the model", model.held)
+                .hold("comparisons", model.each.saturating_mul(output.resources.threads() as u64))
                 .hold("batches and blocks", t.saturating_mul(block))
                 .hold("column writers", t.saturating_mul(writers))
                 .hold("row groups being written", (t + waiting).saturating_mul(rows * self.row_bytes));
@@ -90,6 +92,15 @@ impl Columns {
         ledger.check(&budget, || format!("allow --memory {}MB", ledger.peak_bytes().div_ceil(1_000_000)))?;
         Ok(crew)
     }
+}
+
+/// What a model takes while it is applied.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ModelBytes {
+    /// For all workers.
+    pub held: u64,
+    /// For each thread.
+    pub each: u64,
 }
 
 fn kept_fields(dataset: &Dataset, output: &OutputSpec, computed: &[Arc<Field>]) -> Result<Vec<Arc<Field>>> {

@@ -5,6 +5,7 @@
 
 use super::args::{FitSpec, FormChoice, PlanArgs};
 use super::candidates::{Candidate, LabelShape, Question, ScoredShape, choose};
+use super::kernels::{KernelPlan, Route};
 use super::scoring::ScoringPlan;
 use super::supervised::EXACT_LABELS;
 use crate::accumulate::{Accumulate, ClassSums, Shape};
@@ -43,6 +44,10 @@ pub struct FitPlan {
     pub scaling: Scaling,
     /// The method.
     pub method: Method,
+    /// The kernel of kernel PCA and kernel supervised PCA.
+    pub kernel: Option<KernelPlan>,
+    /// Bytes of the model file, about, where rows are part of it.
+    pub model_bytes: Option<u64>,
     /// The labels of supervised PCA.
     pub labels: Option<LabelPlan>,
     /// What features are scored by, first.
@@ -94,6 +99,8 @@ impl FitPlan {
     fn of(spec: &FitSpec, dataset: Dataset, chosen: Chosen) -> Result<FitPlan> {
         check_weight(spec, &dataset)?;
         check_precision(spec, &chosen)?;
+        let all = chosen.features.len() as u64;
+        let kernel = KernelPlan::new(spec, dataset.rows(), spec.keep_features.map_or(all, |q| all.min(u64::from(q))))?;
         let labels = LabelPlan::of(spec, &dataset)?;
         let read = |name: &str| LabelPlan::new(spec, &dataset, &[name.to_string()], None).map(|l| l.want.read);
         let scoring = ScoringPlan::new(spec, read)?;
@@ -110,7 +117,6 @@ impl FitPlan {
         let pages = decode_bytes(&dataset, &want)?;
         let number = if is_single(&want.features) { Number::F32 } else { Number::F64 };
         let spool = columnwise::needs_spool(&dataset, &want.features).then_some(number);
-        let all = want.features.len() as u64;
         let d = scoring.as_ref().map_or(all, |s| s.most_features(all));
         let question = Question {
             n: dataset.rows(),
@@ -124,14 +130,18 @@ impl FitPlan {
             max_passes: usize::from(spec.max_passes),
             labels: labels.as_ref().map(|l| l.planned),
             scored: scoring.as_ref().map(|s| ScoredShape { labels: s.shape(), d: all, pages }),
+            kernel: kernel.as_ref(),
         };
         let candidates = question.candidates(&budget);
-        let (choice, reason) = choose(&candidates, spec, question.n, question.d, question.labels.map(|l| l.r));
+        let (choice, reason) = choose(&candidates, spec, &question);
+        let model_bytes = kernel.as_ref().filter(|k| k.route != Route::Pca).map(|_| question.model_bytes());
         let together = candidates[choice].form == Form::Primal && question.scores_and_s(candidates[choice].threads, &budget);
         let most_classes = question.most_classes(spec.form.form(), candidates[choice].threads, &budget) as usize;
         let block = question.block();
         let temp_dir = spec.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
-        let spool = spool.filter(|_| candidates[choice].form == Form::Dual && labels.is_none()).map(|number| (temp_dir, number));
+        let copied =
+            candidates[choice].form == Form::Dual && labels.is_none() && kernel.as_ref().is_none_or(|k| k.route == Route::Pca);
+        let spool = spool.filter(|_| copied).map(|number| (temp_dir, number));
         // H centres whatever is projected afterwards, also where K_y = I.
         let center = !spec.no_center || super::supervised::is_identity(spec);
         let scaling = Scaling { center, standardize: spec.standardize };
@@ -142,6 +152,8 @@ impl FitPlan {
             want,
             scaling,
             method: spec.method,
+            kernel,
+            model_bytes,
             labels,
             scoring,
             together,
@@ -187,10 +199,15 @@ impl FitPlan {
             return Err(Error::Misuse(format!("--form {} cannot: {refusal}; give a number of components", taken.form)));
         }
         taken.ledger.check(&self.budget, || self.hint())?;
-        match &self.spool {
-            Some((dir, _)) => crate::source::spool::check_dir(dir, taken.disk),
+        match self.temp_dir() {
+            Some(dir) => crate::source::spool::check_dir(dir, taken.disk),
             None => Ok(()),
         }
+    }
+
+    /// Where temporary files go, if there are any.
+    pub fn temp_dir(&self) -> Option<&PathBuf> {
+        self.spool.as_ref().map(|(dir, _)| dir).or(self.kernel.as_ref().and_then(|k| k.spill.as_ref()))
     }
 
     /// What would fit instead.
@@ -232,6 +249,7 @@ impl FitPlan {
                 max_passes: 1,
                 labels: self.labels.as_ref().map(|l| l.planned),
                 scored: None,
+                kernel: self.kernel.as_ref(),
             };
             let candidates = question.candidates(&self.budget);
             candidates.iter().any(|c| c.fits && (self.auto || c.form == self.taken().form))
@@ -260,17 +278,20 @@ pub struct LabelPlan {
     pub planned: LabelShape,
 }
 
+/// Columns of Δ that a plan of kernel supervised PCA reckons with: each takes as much as a column of all rows.
+const PLANNED_COLUMNS: u64 = 20;
+
 /// Classes that a plan reckons with, since footers do not tell how many there are.
 pub const PLANNED_CLASSES: u64 = 100;
 
 impl LabelPlan {
     fn of(spec: &FitSpec, dataset: &Dataset) -> Result<Option<LabelPlan>> {
-        if spec.method != Method::Spca || spec.label_kernel == Some(LabelKernel::Identity) {
+        if !spec.method.is_supervised() || spec.label_kernel == Some(LabelKernel::Identity) {
             return Ok(None);
         }
         let misuse = |problem: String| Err(Error::Misuse(problem));
         if spec.label.is_empty() {
-            return misuse("--method spca needs labels; name their column with --label".into());
+            return misuse(format!("--method {} needs labels; name their column with --label", spec.method));
         }
         if spec.form == FormChoice::Randomized {
             return misuse(
@@ -331,6 +352,8 @@ impl LabelPlan {
         let want = LabelWant { columns: columns.to_vec(), read };
         let rbf = kernel == LabelKernel::Rbf;
         let r = match read {
+            // A guess: what is held is asked for again when the labels are known.
+            _ if spec.method == Method::Kspca && (rbf || read == LabelRead::Classes) => PLANNED_COLUMNS,
             // As many as are factored, or the random features that stand for more.
             _ if rbf => u64::from(spec.label_features).max(EXACT_LABELS as u64),
             LabelRead::Classes => PLANNED_CLASSES,
@@ -398,6 +421,8 @@ fn as_json(plan: &FitPlan) -> serde_json::Value {
     let taken = plan.taken();
     json!({
         "method": plan.method,
+        "kernel": plan.kernel.as_ref().map(|k| json!({"name": k.kind, "spilled": k.spill.is_some()})),
+        "model_bytes": plan.model_bytes,
         "label": plan.labels.as_ref().map(|l| json!({"columns": l.want.columns, "kernel": l.kernel, "gamma": l.gamma, "most_classes": plan.most_classes})),
         "form": taken.form,
         "reason": plan.reason,
@@ -412,7 +437,7 @@ fn as_json(plan: &FitPlan) -> serde_json::Value {
         "threads": taken.threads,
         "peak_bytes": taken.ledger.peak_bytes(),
         "disk_bytes": taken.disk,
-        "temp_dir": plan.spool.as_ref().map(|(dir, _)| dir),
+        "temp_dir": plan.temp_dir(),
         "memory": {"bytes": plan.budget.bytes.0, "asked": plan.budget.asked},
         "fits": taken.fits,
         "phases": taken.ledger.phases.iter().map(phase).collect::<Vec<_>>(),
@@ -451,9 +476,12 @@ fn as_text(plan: &FitPlan) -> String {
         let _ = writeln!(page, "          {line}");
     });
     let _ = writeln!(page, "passes    {} over {}, {}", passes(taken), Bytes(plan.dataset.bytes()), threads_line(plan));
-    if let Some((dir, _)) = &plan.spool {
-        let _ =
-            writeln!(page, "disk      {} in {} for a copy cut by features, removed at the end", Bytes(taken.disk), dir.display());
+    if let Some(dir) = plan.temp_dir() {
+        let what = if plan.spool.is_some() { "a copy cut by features" } else { "tiles of the kernel matrix" };
+        let _ = writeln!(page, "disk      {} in {} for {what}, removed at the end", Bytes(taken.disk), dir.display());
+    }
+    if let Some(bytes) = plan.model_bytes {
+        let _ = writeln!(page, "model     {}: what rows are compared with is part of it", Bytes(bytes));
     }
     let source = if plan.budget.asked { "--memory" } else { "a quarter of this machine" };
     let _ = writeln!(page, "memory    peak {} of {} ({source})", Bytes(taken.ledger.peak_bytes()), plan.budget.bytes);

@@ -91,7 +91,8 @@ impl Passes<'_> {
         let source = ParquetSource::new(&plan.dataset, want);
         let together = plan.together;
         // Where the label to score by is the label of spca, its sums are what spca needs.
-        let same = plan.labels.as_ref().filter(|l| l.want == scoring.label && l.gamma.is_none() && !self.spec.with_variance);
+        let plain = |l: &&super::plan::LabelPlan| l.want == scoring.label && l.gamma.is_none() && plan.kernel.is_none();
+        let same = plan.labels.as_ref().filter(plain).filter(|_| !self.spec.with_variance);
         let (s, gathered, moments, scores, tally) = match scoring.label.read {
             LabelRead::Numbers => {
                 let map = Arc::new(LabelMap::Linear { columns: 1 });
@@ -164,7 +165,7 @@ impl Passes<'_> {
         let moments = all.part(kept);
         let s = s.select(Axis(0), kept).select(Axis(1), kept).as_standard_layout().into_owned();
         let (moments, solution) = solve(CoMoment { moments, s }, self.plan.scaling, self.spec.components, cores())?;
-        Ok(Fitted { moments, solution, tally: narrowed(tally, kept), supervision: None })
+        Ok(Fitted { moments, solution, tally: narrowed(tally, kept), supervision: None, kernel: None })
     }
 }
 

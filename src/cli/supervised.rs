@@ -31,7 +31,7 @@ use std::sync::Arc;
 pub const EXACT_LABELS: usize = 1_000;
 
 /// Classes that are listed in a model.
-const LISTED_CLASSES: usize = 1_000;
+pub(super) const LISTED_CLASSES: usize = 1_000;
 
 /// What labels add to a model.
 pub struct Supervision {
@@ -130,7 +130,7 @@ impl Passes<'_> {
                 count(moments.rows, "row")
             ));
         }
-        Ok(Fitted { moments, solution, tally, supervision: Some(supervision) })
+        Ok(Fitted { moments, solution, tally, supervision: Some(supervision), kernel: None })
     }
 
     fn gathered(&self, labels: &LabelPlan) -> Result<Gathered> {
@@ -210,7 +210,7 @@ impl Passes<'_> {
         })
     }
 
-    fn report(
+    pub(super) fn report(
         &self,
         labels: &LabelPlan,
         solution: &Solution,
@@ -236,7 +236,7 @@ impl Passes<'_> {
     }
 
     /// Asking for more than the labels can give is answered.
-    fn tell_rank(&self, solution: &Solution, labels: &LabelPlan, bound: usize) {
+    pub(super) fn tell_rank(&self, solution: &Solution, labels: &LabelPlan, bound: usize) {
         let crate::solve::rules::Components::Count(asked) = self.spec.components else { return };
         let k = solution.components.nrows();
         if asked <= k {
@@ -294,9 +294,9 @@ pub fn text(class: &[crate::source::labels::ClassValue]) -> String {
     class.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// True when `spec` asks for supervised PCA with the identity kernel, which is plain PCA.
+/// True when `spec` asks for supervised PCA with the identity kernel, which is plain (or kernel) PCA.
 pub fn is_identity(spec: &FitSpec) -> bool {
-    spec.method == crate::model::Method::Spca && spec.label_kernel == Some(LabelKernel::Identity)
+    spec.method.is_supervised() && spec.label_kernel == Some(LabelKernel::Identity)
 }
 
 /// With K_y = I the seed's matrix is S: PCA, in the words of supervised PCA.

@@ -1,7 +1,10 @@
 //! Kernels over rows: pure functions of two blocks.
 //!
 //! Enters: a block of rows x (a × d) and one of rows y (b × d). Leaves: the a × b tile k(x_i, y_j), from one product
-//! and a pass over the tile. Holds the tile.
+//! and a vectorised pass over the tile ([`simd`]). Holds the tile.
+//!
+//! [`Comparands`] are rows that many others are compared with, [`KernelMap`] what a kernel model does with them,
+//! [`Fourier`] random features that stand for the rbf kernel.
 //!
 //! | kernel | k(x, y) | flags |
 //! |---|---|---|
@@ -11,7 +14,18 @@
 //! | sigmoid | tanh(c₁ xᵀy + c₂) | `--gamma` c₁, `--coef0` c₂ |
 //! | cosine | xᵀy / (‖x‖ ‖y‖) | |
 
-use ndarray::{Array1, Array2, ArrayView2};
+mod comparands;
+mod fourier;
+mod map;
+pub mod ridge;
+mod simd;
+
+pub use comparands::Comparands;
+pub use fourier::Fourier;
+pub use map::{Basis, Compared, Comparer, KernelMap};
+pub use ridge::Ridge;
+
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
 /// `--kernel`.
@@ -68,36 +82,94 @@ pub enum Kernel {
 impl Kernel {
     /// k(x_i, y_j), a × b.
     pub fn tile(&self, x: ArrayView2<'_, f64>, y: ArrayView2<'_, f64>) -> Array2<f64> {
-        let mut k = x.dot(&y.t());
-        match *self {
-            Kernel::Linear { coef0 } => k.mapv_inplace(|t| t + coef0),
-            Kernel::Poly { gamma, coef0, degree } => k.mapv_inplace(|t| (gamma * t + coef0).powi(degree as i32)),
-            Kernel::Sigmoid { gamma, coef0 } => k.mapv_inplace(|t| (gamma * t + coef0).tanh()),
-            Kernel::Rbf { gamma } => {
-                let (a, b) = (squares(x), squares(y));
-                for (mut row, a) in k.rows_mut().into_iter().zip(&a) {
-                    // ‖x−y‖² is never negative but for rounding.
-                    row.iter_mut().zip(&b).for_each(|(t, b)| *t = (-gamma * (a + b - 2.0 * *t).max(0.0)).exp());
-                }
-            }
-            Kernel::Cosine => {
-                let (a, b) = (squares(x).mapv(f64::sqrt), squares(y).mapv(f64::sqrt));
-                for (mut row, a) in k.rows_mut().into_iter().zip(&a) {
-                    row.iter_mut().zip(&b).for_each(|(t, b)| *t = if a * b > 0.0 { *t / (a * b) } else { 0.0 });
+        let mut k = Array2::zeros((x.nrows(), y.nrows()));
+        self.tile_into(x, &self.squares(x), y, &self.squares(y), k.view_mut());
+        k
+    }
+
+    /// The same in a tile that is there already, given the squared lengths of the rows.
+    pub(crate) fn tile_into(
+        &self,
+        x: ArrayView2<'_, f64>,
+        a: &[f64],
+        y: ArrayView2<'_, f64>,
+        b: &[f64],
+        mut k: ArrayViewMut2<'_, f64>,
+    ) {
+        ndarray::linalg::general_mat_mul(1.0, &x, &y.t(), 0.0, &mut k);
+        for (i, mut row) in k.rows_mut().into_iter().enumerate() {
+            let row = row.as_slice_mut().expect("a tile is in C order");
+            match *self {
+                Kernel::Linear { coef0 } => row.iter_mut().for_each(|t| *t += coef0),
+                Kernel::Poly { gamma, coef0, degree } => simd::poly(row, gamma, coef0, degree),
+                Kernel::Rbf { gamma } => simd::rbf(row, gamma, a[i], b),
+                Kernel::Sigmoid { gamma, coef0 } => simd::sigmoid(row, gamma, coef0),
+                Kernel::Cosine => {
+                    let a = a[i].sqrt();
+                    row.iter_mut().zip(b).for_each(|(t, b)| {
+                        let lengths = a * b.sqrt();
+                        *t = if lengths > 0.0 { *t / lengths } else { 0.0 };
+                    });
                 }
             }
         }
-        k
+    }
+
+    /// k(x_i, x_i), from the squared lengths.
+    pub(crate) fn diagonal(&self, squares: &[f64]) -> Array1<f64> {
+        let entry = |s: &f64| match *self {
+            Kernel::Linear { coef0 } => s + coef0,
+            Kernel::Poly { gamma, coef0, degree } => (gamma * s + coef0).powi(degree as i32),
+            Kernel::Sigmoid { gamma, coef0 } => (gamma * s + coef0).tanh(),
+            Kernel::Rbf { .. } => 1.0,
+            Kernel::Cosine => f64::from(u8::from(*s > 0.0)),
+        };
+        squares.iter().map(entry).collect()
+    }
+
+    /// ‖x‖² of each row.
+    pub(crate) fn squares(&self, x: ArrayView2<'_, f64>) -> Vec<f64> {
+        x.rows().into_iter().map(|row| row.dot(&row)).collect()
     }
 
     /// Shifting all rows does not change it: digits of a large mean can be taken away first.
     pub fn is_shift_invariant(&self) -> bool {
         matches!(self, Kernel::Rbf { .. })
     }
+
+    /// γ, where it has one.
+    pub fn gamma(&self) -> Option<f64> {
+        match *self {
+            Kernel::Poly { gamma, .. } | Kernel::Rbf { gamma } | Kernel::Sigmoid { gamma, .. } => Some(gamma),
+            Kernel::Linear { .. } | Kernel::Cosine => None,
+        }
+    }
 }
 
-fn squares(x: ArrayView2<'_, f64>) -> Array1<f64> {
-    x.rows().into_iter().map(|row| row.dot(&row)).collect()
+impl std::fmt::Display for KernelKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            KernelKind::Linear => "linear",
+            KernelKind::Poly => "poly",
+            KernelKind::Rbf => "rbf",
+            KernelKind::Sigmoid => "sigmoid",
+            KernelKind::Cosine => "cosine",
+        })
+    }
+}
+
+/// "rbf, gamma 0.5".
+impl std::fmt::Display for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Kernel::Linear { coef0 } if *coef0 == 0.0 => write!(f, "linear"),
+            Kernel::Linear { coef0 } => write!(f, "linear, coef0 {coef0}"),
+            Kernel::Poly { gamma, coef0, degree } => write!(f, "poly, gamma {gamma}, coef0 {coef0}, degree {degree}"),
+            Kernel::Rbf { gamma } => write!(f, "rbf, gamma {gamma}"),
+            Kernel::Sigmoid { gamma, coef0 } => write!(f, "sigmoid, gamma {gamma}, coef0 {coef0}"),
+            Kernel::Cosine => write!(f, "cosine"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,17 @@
 //! A model as one safetensors file.
 //!
-//! Tensors, all f64 little-endian: `mean` (d), `scale` (d, if any), `components` (k × d),
+//! Tensors, all f64 little-endian: `mean` (d), `scale` (d, if any), `components` (k × d; of a kernel model those below),
 //! `eigenvalues`, `constants`, `variances` (k, if any),
-//! `feature_scores` (one per scored feature, if any). Under `__metadata__`, the key `eigenstream` holds the header as JSON,
+//! `feature_scores` (one per scored feature, if any), `unit_mean` (d, of the cosine kernel). A kernel model has
+//! `train_rows` (m × d) or `omega` (d × m) and `phase` (m), `coefficients` (k × m), `offset` (k), `mean_coefficients` (m),
+//! `kernel_means` (m, if all pairs were seen); a learned pre-image `preimage_anchors`, `preimage_coefficients` and
+//! `preimage_mean`. Under `__metadata__`, the key `eigenstream` holds the header as JSON,
 //! with the format's version and an xxHash64 of the JSON and all tensors. A newer format is refused
 //! with a sentence, and so is a file whose checksum or shapes do not fit.
 
-use super::{Header, Model};
+use super::{Header, Map, Model};
 use crate::error::{Error, Result};
+use crate::kernel::{Basis, Fourier, KernelMap, Ridge};
 use crate::sink::staged::StagedFile;
 use ndarray::{Array1, Array2};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -17,7 +21,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// The layout this program writes. Older ones stay readable.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// The key of `__metadata__` that holds our JSON: one key, so that the file's bytes do not depend on
 /// the order of a map.
@@ -75,21 +79,7 @@ impl Model {
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let blank = Document { format: FORMAT, kind: "model".into(), checksum: NO_CHECKSUM.into(), header: self.header.clone() };
         let blank = serde_json::to_string(&blank).map_err(|e| Error::Internal(format!("model header: {e}")))?;
-        let mut tensors: Vec<(&str, Vec<usize>, Vec<u8>)> = vec![
-            ("mean", vec![self.mean.len()], le_bytes(self.mean.iter())),
-            ("components", self.components.shape().to_vec(), le_bytes(self.components.iter())),
-            ("eigenvalues", vec![self.eigenvalues.len()], le_bytes(self.eigenvalues.iter())),
-            ("constants", vec![self.constants.len()], le_bytes(self.constants.iter())),
-        ];
-        if let Some(variances) = &self.variances {
-            tensors.push(("variances", vec![variances.len()], le_bytes(variances.iter())));
-        }
-        if let Some(scores) = &self.feature_scores {
-            tensors.push(("feature_scores", vec![scores.len()], le_bytes(scores.iter())));
-        }
-        if let Some(scale) = &self.scale {
-            tensors.push(("scale", vec![scale.len()], le_bytes(scale.iter())));
-        }
+        let tensors = self.tensors();
         let json =
             blank.replacen(NO_CHECKSUM, &checksum(&blank, tensors.iter().map(|(name, _, data)| (*name, data.as_slice()))), 1);
         let failed = |e: safetensors::SafeTensorError| Error::Internal(format!("model file: {e}"));
@@ -98,6 +88,35 @@ impl Model {
             .map(|(name, shape, data)| Ok((*name, TensorView::new(Dtype::F64, shape.clone(), data).map_err(failed)?)))
             .collect::<Result<Vec<_>>>()?;
         safetensors::serialize(views, Some(HashMap::from([(KEY.to_string(), json)]))).map_err(failed)
+    }
+
+    /// Names, shapes and bytes.
+    fn tensors(&self) -> Vec<(&'static str, Vec<usize>, Vec<u8>)> {
+        let vector = |name, v: &Array1<f64>| (name, vec![v.len()], le_bytes(v.iter()));
+        let matrix = |name, m: &Array2<f64>| (name, m.shape().to_vec(), le_bytes(m.iter()));
+        let mut tensors =
+            vec![vector("mean", &self.mean), vector("eigenvalues", &self.eigenvalues), vector("constants", &self.constants)];
+        match &self.map {
+            Map::Linear(components) => tensors.push(matrix("components", components)),
+            Map::Kernel(map) => {
+                match &map.basis {
+                    Basis::Rows { rows, .. } => tensors.push(matrix("train_rows", rows)),
+                    Basis::Fourier(Fourier { omega, phase }) => tensors.extend([matrix("omega", omega), vector("phase", phase)]),
+                }
+                tensors.extend([matrix("coefficients", &map.coefficients), vector("offset", &map.offset)]);
+                tensors.push(vector("mean_coefficients", &map.mean));
+                tensors.extend(map.kernel_means.iter().map(|m| vector("kernel_means", m)));
+            }
+        }
+        tensors.extend(self.variances.iter().map(|v| vector("variances", v)));
+        tensors.extend(self.feature_scores.iter().map(|v| vector("feature_scores", v)));
+        tensors.extend(self.scale.iter().map(|v| vector("scale", v)));
+        tensors.extend(self.unit_mean.iter().map(|v| vector("unit_mean", v)));
+        if let Some(Ridge { anchors, coefficients, mean, .. }) = &self.preimage {
+            tensors.extend([matrix("preimage_anchors", anchors), matrix("preimage_coefficients", coefficients)]);
+            tensors.push(vector("preimage_mean", mean));
+        }
+        tensors
     }
 
     /// Reads the bytes of a model file; the error is what is wrong with them.
@@ -131,32 +150,88 @@ impl Model {
 }
 
 fn assemble(header: Header, tensors: &SafeTensors<'_>) -> std::result::Result<Model, String> {
-    let components = tensor(tensors, "components")?;
-    let [k, d] = components.0[..] else {
-        return Err("components is not a matrix".into());
-    };
-    let components = Array2::from_shape_vec((k, d), components.1).map_err(|e| e.to_string())?;
     let vector = |name: &str| tensor(tensors, name).map(|(_, data)| Array1::from_vec(data));
-    let scale = if header.standardize { Some(vector("scale")?) } else { None };
-    let optional = |name: &str| tensors.tensor(name).ok().map(|_| vector(name)).transpose();
-    let (variances, feature_scores) = (optional("variances")?, optional("feature_scores")?);
+    let matrix = |name: &str| {
+        let (shape, data) = tensor(tensors, name)?;
+        let [rows, columns] = shape[..] else { return Err(format!("{name} is not a matrix")) };
+        Array2::from_shape_vec((rows, columns), data).map_err(|e| e.to_string())
+    };
+    let has = |name: &str| tensors.tensor(name).is_ok();
+    let optional = |name: &str| has(name).then(|| vector(name)).transpose();
+    let map = match &header.kernel {
+        Some(report) if has("coefficients") => {
+            let basis = match has("omega") {
+                true => Basis::Fourier(Fourier { omega: matrix("omega")?, phase: vector("phase")? }),
+                false => Basis::Rows { kernel: report.kernel, rows: matrix("train_rows")? },
+            };
+            Map::Kernel(Box::new(KernelMap {
+                basis,
+                coefficients: matrix("coefficients")?,
+                offset: vector("offset")?,
+                kernel_means: optional("kernel_means")?,
+                mean: vector("mean_coefficients")?,
+                grand_mean: report.grand_mean,
+            }))
+        }
+        _ => Map::Linear(matrix("components")?),
+    };
+    let preimage = header.kernel.as_ref().and_then(|k| k.preimage.as_ref()).map(|report| {
+        let (anchors, coefficients) = (matrix("preimage_anchors")?, matrix("preimage_coefficients")?);
+        Ok::<_, String>(Ridge { anchors, coefficients, mean: vector("preimage_mean")?, gamma: report.gamma })
+    });
     let model = Model {
-        feature_scores,
-        variances,
+        feature_scores: optional("feature_scores")?,
+        variances: optional("variances")?,
+        unit_mean: optional("unit_mean")?,
+        preimage: preimage.transpose()?,
         mean: vector("mean")?,
         eigenvalues: vector("eigenvalues")?,
         constants: vector("constants")?,
-        scale,
-        components,
+        scale: if header.standardize { Some(vector("scale")?) } else { None },
+        map,
         header,
     };
-    check(&model, d)?;
+    check(&model)?;
     Ok(model)
 }
 
+/// The shapes of a kernel map, and what its numbers may be.
+fn check_kernel(map: &KernelMap, d: usize) -> std::result::Result<(), String> {
+    let m = map.basis.len();
+    let (k, columns) = map.coefficients.dim();
+    let (phases, random) = match &map.basis {
+        Basis::Fourier(fourier) => (fourier.phase.len(), fourier.omega.ncols()),
+        Basis::Rows { .. } => (m, m),
+    };
+    let means = map.kernel_means.as_ref().map_or(m, |v| v.len());
+    if (map.basis.width(), columns, map.offset.len(), map.mean.len(), means) != (d, m, k, m, m) || phases != random {
+        return Err("its rows, coefficients and means do not go together".into());
+    }
+    let basis: Box<dyn Iterator<Item = &f64>> = match &map.basis {
+        Basis::Fourier(fourier) => Box::new(fourier.omega.iter().chain(&fourier.phase)),
+        Basis::Rows { rows, .. } => Box::new(rows.iter()),
+    };
+    let numbers = basis.chain(&map.coefficients).chain(&map.offset).chain(&map.mean).chain(map.kernel_means.iter().flatten());
+    let gamma = match &map.basis {
+        Basis::Rows { kernel, .. } => kernel.gamma().unwrap_or(1.0),
+        Basis::Fourier(_) => 1.0,
+    };
+    if !numbers.chain([&map.grand_mean, &gamma]).all(|v| v.is_finite()) || gamma <= 0.0 {
+        return Err("it holds numbers that are not finite".into());
+    }
+    Ok(())
+}
+
 /// A header and tensors that contradict each other must not reach the arithmetic.
-fn check(model: &Model, d: usize) -> std::result::Result<(), String> {
+fn check(model: &Model) -> std::result::Result<(), String> {
     let header = &model.header;
+    let d = match &model.map {
+        Map::Linear(components) => components.ncols(),
+        Map::Kernel(map) => {
+            check_kernel(map, model.mean.len())?;
+            model.mean.len()
+        }
+    };
     for features in [&header.features, &header.columns] {
         let fits = |c: &crate::source::FeatureColumn| match (&c.elements, c.width) {
             (Some(elements), Some(width)) => elements.iter().all(|e| *e < width),
@@ -171,6 +246,7 @@ fn check(model: &Model, d: usize) -> std::result::Result<(), String> {
         ("mean", model.mean.len(), d),
         ("features", header.features.len(), d),
         ("scale", model.scale.as_ref().map_or(d, |s| s.len()), d),
+        ("unit_mean", model.unit_mean.as_ref().map_or(d, |s| s.len()), d),
         ("constants", model.constants.len(), header.left_out.len()),
         (
             "feature_scores",
@@ -187,12 +263,27 @@ fn check(model: &Model, d: usize) -> std::result::Result<(), String> {
     }
     let k = model.n_components();
     let known = model.eigenvalues.len();
-    if k != header.selection.kept || k > header.rank.unwrap_or(k) || header.rank.unwrap_or(k) > known || known > d {
+    // A kernel has as many eigenvalues as rows, or labels.
+    let most = if model.kernel_map().is_some() { usize::MAX } else { d };
+    if k != header.selection.kept || k > header.rank.unwrap_or(k) || header.rank.unwrap_or(k) > known || k > known || known > most
+    {
         return Err("its components, rank, eigenvalues and features do not go together".into());
     }
-    let numbers = model.mean.iter().chain(&model.components).chain(&model.eigenvalues).chain(&model.constants);
+    let numbers =
+        model.mean.iter().chain(model.components().into_iter().flatten()).chain(&model.eigenvalues).chain(&model.constants);
     if !numbers.chain(model.scale.iter().flatten()).chain(model.variances.iter().flatten()).all(|v| v.is_finite()) {
         return Err("it holds numbers that are not finite".into());
+    }
+    if let Some(Ridge { anchors, coefficients, mean, gamma }) = &model.preimage {
+        let shapes = (anchors.ncols(), coefficients.dim(), mean.len()) == (k, (anchors.nrows(), d), d);
+        let finite = anchors.iter().chain(coefficients).chain(mean).chain([gamma]).all(|v| v.is_finite());
+        if !shapes || !finite {
+            return Err("its pre-image does not go with its components".into());
+        }
+    }
+    let unit_mean = model.is_normalized() && model.components().is_some();
+    if unit_mean != model.unit_mean.is_some() || !model.unit_mean.iter().flatten().all(|v| v.is_finite()) {
+        return Err("the mean of its unit rows is missing or out of place".into());
     }
     if model.scale.iter().flatten().any(|s| *s <= 0.0) || header.degrees_of_freedom.is_nan() || header.degrees_of_freedom <= 0.0 {
         return Err("a scale or the degrees of freedom is not positive".into());

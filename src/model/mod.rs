@@ -1,5 +1,5 @@
-//! A fitted model: everything `transform`, `reconstruct` and the reports need, and nothing of the
-//! rows it was fitted on.
+//! A fitted model: everything `transform`, `reconstruct` and the reports need. A linear model has nothing of the
+//! rows it was fitted on; a kernel model compares with them.
 //!
 //! Holds k·d components and a few vectors of d. Shapes and meanings:
 //!
@@ -7,12 +7,13 @@
 //! |---|---|---|
 //! | `mean` | d | μ, whether or not it is subtracted (see `center`) |
 //! | `scale` | d or none | sample standard deviations |
-//! | `components` | k × d | rows of Uᵀ, orthonormal |
+//! | `components` | k × d | rows of Uᵀ, orthonormal; a kernel model has a [`KernelMap`] instead |
 //! | `eigenvalues` | all known | of the seed's matrix, without 1/n, descending |
 
 pub mod file;
 
 use crate::accumulate::Moments;
+use crate::kernel::{Kernel, KernelMap, Ridge};
 pub use crate::solve::Form;
 use crate::solve::rules::{Answer, Components};
 use crate::solve::scoring::{Keep, Score};
@@ -34,8 +35,8 @@ pub struct Model {
     pub mean: Array1<f64>,
     /// What the centred features are divided by.
     pub scale: Option<Array1<f64>>,
-    /// Orthonormal rows.
-    pub components: Array2<f64>,
+    /// From a row to its scores.
+    pub map: Map,
     /// Every eigenvalue that is known, descending.
     pub eigenvalues: Array1<f64>,
     /// Values of the constant features that were left out, in the order of their names.
@@ -44,6 +45,19 @@ pub struct Model {
     pub variances: Option<Array1<f64>>,
     /// Scores of all features that were scored against a label.
     pub feature_scores: Option<Array1<f64>>,
+    /// Of the cosine kernel: the mean of the rows at unit length.
+    pub unit_mean: Option<Array1<f64>>,
+    /// A learned way back from scores to rows.
+    pub preimage: Option<Ridge>,
+}
+
+/// From a row to its scores.
+#[derive(Debug, Clone)]
+pub enum Map {
+    /// Products with orthonormal rows, k × d.
+    Linear(Array2<f64>),
+    /// Comparisons with rows or random features.
+    Kernel(Box<KernelMap>),
 }
 
 /// The part of a model that is not numbers.
@@ -91,6 +105,9 @@ pub struct Header {
     /// HSIC of the kept scores with the labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hsic: Option<f64>,
+    /// The kernel over rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelReport>,
     /// What was read.
     pub ledger: Vec<LedgerEntry>,
     /// The program's version.
@@ -106,6 +123,10 @@ pub enum Method {
     Pca,
     /// Supervised PCA: the directions that depend most on the labels (HSIC).
     Spca,
+    /// Kernel PCA.
+    Kpca,
+    /// Kernel supervised PCA.
+    Kspca,
 }
 
 impl std::fmt::Display for Method {
@@ -113,8 +134,76 @@ impl std::fmt::Display for Method {
         f.write_str(match self {
             Method::Pca => "pca",
             Method::Spca => "spca",
+            Method::Kpca => "kpca",
+            Method::Kspca => "kspca",
         })
     }
+}
+
+impl Method {
+    /// True when rows are compared by a kernel.
+    pub fn is_kernel(self) -> bool {
+        matches!(self, Method::Kpca | Method::Kspca)
+    }
+
+    /// True when labels say what is looked for.
+    pub fn is_supervised(self) -> bool {
+        matches!(self, Method::Spca | Method::Kspca)
+    }
+}
+
+/// The kernel of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KernelReport {
+    /// Its name and constants.
+    #[serde(flatten)]
+    pub kernel: Kernel,
+    /// Where γ comes from: "given", "default" (1 over the features) or "median".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gamma_from: Option<String>,
+    /// Rows that new ones are compared with.
+    pub rows: usize,
+    /// Mean of the kernel over all pairs; 0 where scores are not centred.
+    pub grand_mean: f64,
+    /// Negative eigenvalues that were left out.
+    pub negative_eigenvalues: usize,
+    /// True when there may be more of them.
+    pub negative_at_least: bool,
+    /// What stands for the kernel, if it is not the kernel itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approximation: Option<Approximation>,
+    /// The way back from scores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preimage: Option<PreimageReport>,
+}
+
+/// What stands for a kernel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Approximation {
+    /// "landmarks" or "fourier".
+    pub kind: String,
+    /// How landmarks were chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<String>,
+    /// Landmarks, or random features.
+    pub size: usize,
+    /// Their rank.
+    pub rank: usize,
+    /// Rows of the sample that the error was measured on.
+    pub sample: usize,
+    /// ‖K̂ − K‖ / ‖K‖ of the centred kernel over that sample (Frobenius).
+    pub error: f64,
+}
+
+/// A learned way back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PreimageReport {
+    /// γ over scores.
+    pub gamma: f64,
+    /// The ridge, over the mean of the diagonal.
+    pub ridge: f64,
+    /// The share of the rows' spread that it does not bring back, on rows it was not learned from.
+    pub loss: f64,
 }
 
 /// The labels of a supervised model.
@@ -255,6 +344,8 @@ pub struct Provenance {
     pub label: Option<LabelReport>,
     /// HSIC of the scores.
     pub hsic: Option<f64>,
+    /// The kernel and what it adds.
+    pub kernel: Option<KernelSide>,
     /// Variance of all features, where it is not the trace of what was decomposed.
     pub total_variance: Option<f64>,
     /// Variance along each component, likewise.
@@ -267,6 +358,19 @@ pub struct Provenance {
     pub ledger: Vec<LedgerEntry>,
     /// What must be told.
     pub tally: Tally,
+}
+
+/// What a kernel fit adds to a solution.
+#[derive(Debug, Clone)]
+pub struct KernelSide {
+    /// For the header.
+    pub report: KernelReport,
+    /// The map, its coefficients still to be put in; `None` where the components are linear.
+    pub map: Option<Box<KernelMap>>,
+    /// Of the cosine kernel.
+    pub unit_mean: Option<Array1<f64>>,
+    /// A learned way back.
+    pub preimage: Option<Ridge>,
 }
 
 impl Model {
@@ -289,7 +393,7 @@ impl Model {
             center: from.scaling.center,
             standardize: from.scaling.standardize,
             rank: solution.rank,
-            total_variance: from.total_variance.or((from.method == Method::Pca).then_some(solution.trace / freedom)),
+            total_variance: from.total_variance.or((!from.method.is_supervised()).then_some(solution.trace / freedom)),
             degrees_of_freedom: freedom,
             selection: Selection {
                 asked: from.asked.to_string(),
@@ -305,15 +409,24 @@ impl Model {
             seed: from.seed,
             label: from.label,
             hsic: from.hsic,
+            kernel: from.kernel.as_ref().map(|k| k.report.clone()),
             ledger: from.ledger,
             version: env!("CARGO_PKG_VERSION").into(),
             columns: from.columns,
         };
+        let side = from.kernel.map(|k| (k.map, k.unit_mean, k.preimage));
+        let (map, unit_mean, preimage) = side.unwrap_or_default();
+        let map = match map {
+            Some(map) => Map::Kernel(Box::new(KernelMap { coefficients: solution.components, ..*map })),
+            None => Map::Linear(solution.components),
+        };
         Model {
             header,
+            unit_mean,
+            preimage,
             mean: sums.mean.select(ndarray::Axis(0), &solution.active),
             scale: solution.scale,
-            components: solution.components,
+            map,
             eigenvalues: solution.eigenvalues,
             constants: sums.mean.select(ndarray::Axis(0), &inactive),
             variances: from.variances,
@@ -335,17 +448,41 @@ impl Model {
 
     /// Number of components kept (k).
     pub fn n_components(&self) -> usize {
-        self.components.nrows()
+        match &self.map {
+            Map::Linear(components) => components.nrows(),
+            Map::Kernel(map) => map.coefficients.nrows(),
+        }
+    }
+
+    /// The components as directions in the space of the features; a kernel model has none there.
+    pub fn components(&self) -> Option<&Array2<f64>> {
+        match &self.map {
+            Map::Linear(components) => Some(components),
+            Map::Kernel(_) => None,
+        }
+    }
+
+    /// The kernel map, of a kernel model.
+    pub fn kernel_map(&self) -> Option<&KernelMap> {
+        match &self.map {
+            Map::Linear(_) => None,
+            Map::Kernel(map) => Some(map),
+        }
+    }
+
+    /// True when rows are brought to unit length first (cosine kernel).
+    pub fn is_normalized(&self) -> bool {
+        self.header.kernel.as_ref().is_some_and(|k| k.kernel == Kernel::Cosine)
     }
 
     /// Variance along each kept component; `None` where the pass did not gather it.
     pub fn explained_variance(&self) -> Option<Vec<f64>> {
         match (&self.variances, self.header.method) {
             (Some(variances), _) => Some(variances.to_vec()),
-            (None, Method::Pca) => {
+            (None, Method::Pca | Method::Kpca) => {
                 Some(self.eigenvalues.iter().take(self.n_components()).map(|v| v / self.header.degrees_of_freedom).collect())
             }
-            (None, Method::Spca) => None,
+            (None, Method::Spca | Method::Kspca) => None,
         }
     }
 

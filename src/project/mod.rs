@@ -11,18 +11,41 @@
 //!
 //! Centring comes before the product: Uᵀx − Uᵀμ would lose the digits that a large mean hides.
 //! Held: one centred copy of the block, k scores per row, and a reconstruction where asked.
+//!
+//! A kernel model compares the prepared row x with its basis ([`crate::kernel::KernelMap`]):
+//!
+//! ```text
+//! scores           z = A k(x) − o
+//! error            √(‖φ(x) − φ̄‖² − ‖z‖²)                       the same distance, where the kernel maps to
+//! ```
+//!
+//! It has no reconstruction; [`preimage`] has what comes near one.
 
-use crate::model::Model;
-use crate::source::{Block, dense};
+pub mod preimage;
+
+use crate::error::{Place, Result};
+use crate::kernel::{Comparer, KernelMap};
+use crate::model::{Map, Model};
+use crate::source::{Block, Prepare};
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 
 /// Applies the first k components of a model to blocks.
-#[derive(Debug, Clone)]
 pub struct Projector<'a> {
     model: &'a Model,
     k: usize,
-    /// 1 / scale.
-    factor: Option<Array1<f64>>,
+    prepare: Prepare,
+    comparer: Option<Comparer<'a>>,
+    threads: usize,
+}
+
+/// Some rows and their scores.
+pub struct Projected {
+    /// rows × d, as the components see them.
+    pub prepared: Array2<f64>,
+    /// k × rows: the scores of a component are contiguous, as Parquet wants them.
+    pub scores: Array2<f64>,
+    /// ‖φ(x) − φ̄‖² of each, of a kernel model.
+    lengths: Option<Array1<f64>>,
 }
 
 /// How far each row is from the model.
@@ -35,10 +58,22 @@ pub struct Diagnostics {
 }
 
 impl<'a> Projector<'a> {
-    /// `k` is at most the model's own number of components.
-    pub fn new(model: &'a Model, k: usize) -> Projector<'a> {
+    /// `k` is at most the model's own number of components; a worker may use this many threads for its comparisons.
+    pub fn new(model: &'a Model, k: usize, threads: usize) -> Projector<'a> {
         let factor = model.scale.as_ref().map(|s| s.mapv(f64::recip));
-        Projector { model, k: k.min(model.n_components()), factor }
+        // A kernel centres where it maps to, so the mean goes only with the deviations.
+        let plain = model.kernel_map().is_none() && !model.is_normalized();
+        let shift = if plain { model.header.center } else { model.header.standardize };
+        let prepare = Prepare {
+            fill: model.mean.clone(),
+            active: None,
+            shift: shift.then(|| model.mean.clone()),
+            factor,
+            normalize: model.is_normalized(),
+            center: model.unit_mean.clone(),
+        };
+        let comparer = model.kernel_map().map(KernelMap::comparer);
+        Projector { model, k: k.min(model.n_components()), prepare, comparer, threads }
     }
 
     /// Components applied.
@@ -46,30 +81,32 @@ impl<'a> Projector<'a> {
         self.k
     }
 
-    fn components(&self) -> ArrayView2<'_, f64> {
-        self.model.components.slice(s![..self.k, ..])
+    fn components<'m>(&self, components: &'m Array2<f64>) -> ArrayView2<'m, f64> {
+        components.slice(s![..self.k, ..])
     }
 
-    /// D⁻¹(x − μ); missing cells are at the mean.
-    pub fn centred(&self, mut block: Block) -> Array2<f64> {
-        let missing = std::mem::take(&mut block.missing);
-        let mut y = block.into_f64();
-        for cell in &missing {
-            y[[cell.row as usize, cell.feature as usize]] = self.model.mean[cell.feature as usize];
-        }
-        let mean = self.model.header.center.then_some(&self.model.mean);
-        dense::shift(&mut y, mean, self.factor.as_ref());
-        y
+    /// Scores of a block; `place` says where its rows are, for those that have none.
+    pub fn project(&self, block: Block, place: impl Fn(usize) -> Place) -> Result<Projected> {
+        let prepared = self.prepare.apply(block, place)?;
+        Ok(match (&self.model.map, &self.comparer) {
+            (Map::Kernel(_), Some(comparer)) => {
+                let compared = comparer.compare(prepared.view(), self.k, self.threads);
+                Projected { prepared, scores: compared.scores, lengths: Some(compared.lengths) }
+            }
+            (Map::Linear(components), _) => {
+                let scores = self.components(components).dot(&prepared.t());
+                Projected { prepared, scores, lengths: None }
+            }
+            (Map::Kernel(_), None) => unreachable!("a kernel map has a comparer"),
+        })
     }
 
-    /// k × rows: the scores of a component are contiguous, as Parquet wants them.
-    pub fn scores(&self, centred: &Array2<f64>) -> Array2<f64> {
-        self.components().dot(&centred.t())
-    }
-
-    /// rows × d: x̂ from k × rows scores.
+    /// rows × d: x̂ from k × rows scores, of a linear model.
     pub fn reconstruct(&self, scores: &Array2<f64>) -> Array2<f64> {
-        let mut x = scores.t().dot(&self.components());
+        let mut x = match self.model.components() {
+            Some(components) => scores.t().dot(&self.components(components)),
+            None => Array2::zeros((scores.ncols(), self.model.n_features())),
+        };
         if let Some(scale) = &self.model.scale {
             x *= scale;
         }
@@ -79,10 +116,29 @@ impl<'a> Projector<'a> {
         x
     }
 
+    /// What preparing a row did, undone: of a kernel model, scale and mean.
+    pub fn unprepared(&self, mut rows: Array2<f64>) -> Array2<f64> {
+        if let Some(scale) = &self.model.scale {
+            rows *= scale;
+            rows += &self.model.mean;
+        }
+        rows
+    }
+
     /// Distance to the subspace and within it.
-    pub fn diagnostics(&self, centred: &Array2<f64>, scores: &Array2<f64>) -> Diagnostics {
-        let residual = centred - &scores.t().dot(&self.components());
-        let error = residual.map_axis(Axis(1), |row| row.dot(&row).sqrt());
+    pub fn diagnostics(&self, projected: &Projected) -> Diagnostics {
+        let Projected { prepared, scores, lengths } = projected;
+        let error = match (&self.model.map, lengths) {
+            (Map::Linear(components), _) => {
+                let residual = prepared - &scores.t().dot(&self.components(components));
+                residual.map_axis(Axis(1), |row| row.dot(&row).sqrt())
+            }
+            (Map::Kernel(_), lengths) => {
+                let mut left = lengths.clone().unwrap_or_else(|| Array1::zeros(scores.ncols()));
+                scores.rows().into_iter().for_each(|row| left.zip_mut_with(&row, |l, z| *l -= z * z));
+                left.mapv(|l| l.max(0.0).sqrt())
+            }
+        };
         let mut t2 = Array1::zeros(scores.ncols());
         for (row, variance) in scores.rows().into_iter().zip(self.model.explained_variance().unwrap_or_default()) {
             t2.zip_mut_with(&row, |t, z| *t += z * z / variance);

@@ -10,7 +10,7 @@ pub fn model(model: &Model) -> Value {
     let header = &model.header;
     let k = model.n_components();
     let list = |a: &Array1<f64>| a.to_vec();
-    let components: Vec<Vec<f64>> = model.components.rows().into_iter().map(|row| row.to_vec()).collect();
+    let rows = |m: &ndarray::Array2<f64>| m.rows().into_iter().map(|row| row.to_vec()).collect::<Vec<_>>();
     json!({
         "method": header.method,
         "form": header.form,
@@ -31,8 +31,10 @@ pub fn model(model: &Model) -> Value {
         "standardize": header.standardize,
         "mean": list(&model.mean),
         "scale": model.scale.as_ref().map(list),
-        "components": components,
-        "kernel": {},
+        "components": model.components().map(rows),
+        "kernel": header.kernel.as_ref().map_or_else(|| json!({}), |k| json!(k)),
+        "coefficients": model.kernel_map().map(|m| rows(&m.coefficients)),
+        "offset": model.kernel_map().map(|m| list(&m.offset)),
         "label": header.label.as_ref().map_or_else(|| json!({}), |l| json!(l)),
         "hsic": header.hsic,
         "selection": selection(model),

@@ -1,6 +1,6 @@
 //! A model as a page of text: what it is, the scree plot, the rules, the loadings.
 
-use crate::model::{LabelReport, Method, Model};
+use crate::model::{Form, KernelReport, LabelReport, Model};
 use crate::solve::supervised::LabelKernel;
 use std::fmt::Write;
 
@@ -61,7 +61,8 @@ pub fn model(model: &Model) -> String {
     }
     page.push('\n');
     if let Some(iteration) = &c.iteration {
-        let _ = writeln!(page, "             {} to a tolerance of {:e}", passes(iteration.passes), iteration.tolerance);
+        let passes = if model.header.form == Form::Exact { products(iteration.passes) } else { passes(iteration.passes) };
+        let _ = writeln!(page, "             {passes} to a tolerance of {:e}", iteration.tolerance);
         if !iteration.unconverged.is_empty() {
             let _ = writeln!(page, "             components {} miss the tolerance", ranges(&iteration.unconverged));
         }
@@ -100,6 +101,9 @@ fn head(model: &Model, page: &mut String) {
         count(h.ledger.len() as u64, "file"),
         h.version
     );
+    if let Some(kernel) = &h.kernel {
+        kernel_lines(model, kernel, page);
+    }
     if let Some(label) = &h.label {
         let gamma = label.gamma.map_or_else(String::new, |g| format!(", gamma {g}"));
         let features = label.features.map_or_else(String::new, |f| format!(", by {f} random features"));
@@ -132,12 +136,12 @@ fn scree(model: &Model, page: &mut String) {
         Some(rank) if rank > model.n_components() => {
             let next = model.eigenvalues[model.n_components()];
             let more = rank - model.n_components();
-            let _ = match model.header.method {
-                Method::Pca => {
+            let _ = match model.header.method.is_supervised() {
+                false => {
                     let next = number(next / model.header.degrees_of_freedom);
                     writeln!(page, "      not kept: {more} more, the next with variance {next}")
                 }
-                Method::Spca => writeln!(page, "      not kept: {more} more, the next with eigenvalue {}", number(next)),
+                true => writeln!(page, "      not kept: {more} more, the next with eigenvalue {}", number(next)),
             };
         }
         Some(_) => {}
@@ -251,15 +255,44 @@ fn rules(model: &Model, page: &mut String) {
     }
 }
 
+/// The kernel, what stands for it, what was left out.
+fn kernel_lines(model: &Model, report: &KernelReport, page: &mut String) {
+    let from = match report.gamma_from.as_deref() {
+        Some("default") => " (1 over the features)",
+        Some("median") => " (by the median distance)",
+        _ => "",
+    };
+    let how = match (&report.approximation, model.kernel_map()) {
+        (Some(a), _) => format!("; {} {} of rank {} stand for it, off by {:.1e} on a sample", a.size, a.kind, a.rank, a.error),
+        (None, Some(_)) => format!("; rows are compared with {} of the fit", thousands(report.rows as u64)),
+        (None, None) if model.is_normalized() => "; PCA of the rows at unit length".to_string(),
+        (None, None) => "; the same as PCA".to_string(),
+    };
+    let _ = writeln!(page, "kernel {}{from}{how}", report.kernel);
+    if report.negative_eigenvalues > 0 {
+        let least = if report.negative_at_least { "at least " } else { "" };
+        let _ = writeln!(page, "{least}{} dropped", count(report.negative_eigenvalues as u64, "negative eigenvalue"));
+    }
+    if let Some(p) = &report.preimage {
+        let _ = writeln!(page, "pre-image by ridge regression, leaves {:.2} % of the spread", 100.0 * p.loss);
+    }
+}
+
 fn loadings(model: &Model, page: &mut String) {
+    let Some(components) = model.components() else { return };
     let _ = writeln!(page, "\ntop loadings");
     let names: Vec<String> = model.header.features.names().collect();
-    for (i, row) in model.components.rows().into_iter().take(SHOWN_COMPONENTS).enumerate() {
+    for (i, row) in components.rows().into_iter().take(SHOWN_COMPONENTS).enumerate() {
         let mut order: Vec<usize> = (0..row.len()).collect();
         order.sort_by(|a, b| row[*b].abs().total_cmp(&row[*a].abs()));
         let top: Vec<String> = order.iter().take(SHOWN_LOADINGS).map(|j| format!("{:+.3} {}", row[*j], names[*j])).collect();
         let _ = writeln!(page, "{:>4}  {}", i + 1, top.join("  "));
     }
+}
+
+/// "7 products with the kernel matrix".
+pub fn products(n: usize) -> String {
+    format!("{} with the kernel matrix", count(n as u64, "product"))
 }
 
 /// "1 pass", "3 passes".

@@ -63,7 +63,25 @@ pub struct Tolerance {
     pub residual: f64,
     /// Error of the eigenvalue over itself.
     pub value: f64,
+    /// ‖Au − θu‖ over √(λ₁θ): what scores along u are off by, over those along the first.
+    pub score: f64,
 }
+
+impl Tolerance {
+    /// A residual over λ₁, and nothing else.
+    pub const fn residual(residual: f64) -> Tolerance {
+        Tolerance { residual, value: f64::INFINITY, score: f64::INFINITY }
+    }
+
+    /// True when a pair is good enough, given its value over λ₁.
+    fn met(&self, residual: f64, value_error: f64, share: f64) -> bool {
+        let score = (self.score * share.max(0.0).sqrt()).max(ROUNDING);
+        residual <= self.residual && residual <= score && value_error <= self.value
+    }
+}
+
+/// No residual over λ₁ is asked to be smaller than this for the sake of scores.
+const ROUNDING: f64 = 1e-13;
 
 /// What was found.
 #[derive(Debug, Clone)]
@@ -85,7 +103,8 @@ pub struct Found {
 impl Found {
     /// Which wanted pairs miss the tolerance.
     pub fn unconverged(&self, tolerance: Tolerance) -> Vec<usize> {
-        let misses = |i: &usize| !(self.residuals[*i] <= tolerance.residual && self.value_errors[*i] <= tolerance.value);
+        let largest = self.values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
+        let misses = |i: &usize| !tolerance.met(self.residuals[*i], self.value_errors[*i], self.values[*i] / largest);
         (0..self.residuals.len()).filter(misses).collect()
     }
 }
@@ -282,8 +301,9 @@ impl Ritz {
     }
 
     fn meets(&self, k: usize, tolerance: Tolerance) -> bool {
-        self.residuals.iter().take(k).all(|r| *r <= tolerance.residual)
-            && self.value_errors(k).iter().all(|e| *e <= tolerance.value)
+        let largest = self.values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
+        let errors = self.value_errors(k);
+        (0..errors.len()).all(|i| tolerance.met(self.residuals[i], errors[i], self.values[i] / largest))
     }
 
     fn found(self, basis: &Basis, k: usize, products: usize, complete: bool) -> Found {
@@ -334,7 +354,7 @@ mod tests {
                 order,
                 basis,
                 products,
-                tolerance: Tolerance { residual: 1e-10, value: 1e-10 },
+                tolerance: Tolerance { residual: 1e-10, value: 1e-10, score: f64::INFINITY },
                 wanted: &|_| Some(k),
                 dear: true,
                 threads: 1,
@@ -357,7 +377,11 @@ mod tests {
         let known = Known::new(decaying(300));
         for (basis, products) in [(300, 40), (36, 200)] {
             let found = known.find(6, 12, basis, products);
-            assert!(found.unconverged(Tolerance { residual: 1e-10, value: 1e-10 }).is_empty(), "{:?}", found.residuals);
+            assert!(
+                found.unconverged(Tolerance { residual: 1e-10, value: 1e-10, score: f64::INFINITY }).is_empty(),
+                "{:?}",
+                found.residuals
+            );
             let image = known.apply(&found.vectors);
             for i in 0..6 {
                 assert!((found.values[i] - known.values[i]).abs() < 1e-10 * known.values[i], "value {i} with basis {basis}");
@@ -402,7 +426,7 @@ mod tests {
         let known = Known::new((0..400).map(|i| 2.0 - i as f64 / 400.0).collect());
         let found = known.find(3, 8, 400, 3);
         assert_eq!(found.products, 3);
-        assert_eq!(found.unconverged(Tolerance { residual: 1e-10, value: 1e-10 }), [0, 1, 2]);
+        assert_eq!(found.unconverged(Tolerance { residual: 1e-10, value: 1e-10, score: f64::INFINITY }), [0, 1, 2]);
     }
 
     #[test]

@@ -8,7 +8,9 @@
 
 pub mod dual;
 pub mod hsic;
+pub mod kernel;
 pub mod krylov;
+pub mod landmarks;
 pub mod randomized;
 pub mod rules;
 pub mod scoring;
@@ -34,7 +36,7 @@ const FEW: usize = 20;
 const SPARE: usize = 4;
 
 /// When the pairs of a matrix in memory are as good as dsyevd's, which promises a residual and no more.
-const EXACT: krylov::Tolerance = krylov::Tolerance { residual: 1e-12, value: f64::INFINITY };
+const EXACT: krylov::Tolerance = krylov::Tolerance::residual(1e-12);
 
 /// How components are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -46,6 +48,14 @@ pub enum Form {
     Dual,
     /// Block Krylov over the data, to a tolerance.
     Randomized,
+    /// Eigenvectors of the n × n kernel matrix, never held.
+    Exact,
+    /// The n × n generalised problem of kernel supervised PCA.
+    Direct,
+    /// Comparisons with some of the rows (Nyström).
+    Landmarks,
+    /// Random Fourier features.
+    Fourier,
 }
 
 impl std::fmt::Display for Form {
@@ -54,6 +64,10 @@ impl std::fmt::Display for Form {
             Form::Primal => "primal",
             Form::Dual => "dual",
             Form::Randomized => "randomized",
+            Form::Exact => "exact",
+            Form::Direct => "direct",
+            Form::Landmarks => "landmarks",
+            Form::Fourier => "fourier",
         })
     }
 }
@@ -67,7 +81,7 @@ pub struct Solution {
     pub active: Vec<usize>,
     /// What x is divided by, where standardized; one per active feature.
     pub scale: Option<Array1<f64>>,
-    /// k × d, orthonormal rows.
+    /// k × d, orthonormal rows; of a kernel fit, coefficients over what rows are compared with.
     pub components: Array2<f64>,
     /// Every eigenvalue that is known, descending.
     pub eigenvalues: Array1<f64>,

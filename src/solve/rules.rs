@@ -115,6 +115,12 @@ impl Rules {
         Rules { mle, ..Rules::new(spectrum, trace, 0.0, 0, false) }
     }
 
+    /// For kernel PCA: Minka's rule needs the features of the space the kernel maps to.
+    pub fn kernel(spectrum: &Spectrum, trace: f64) -> Rules {
+        let mle = Err("Minka's rule is about the features, and a kernel has no end of them".into());
+        Rules { mle, ..Rules::new(spectrum, trace, 0.0, 0, false) }
+    }
+
     /// How many components to keep.
     pub fn keep(&self, asked: Components) -> Result<usize> {
         let answer = match asked {

@@ -119,7 +119,13 @@ pub fn one_hot(classes: &[Class], numeric: &[bool]) -> Array2<f64> {
 
 /// K over the distinct labels = LLᵀ, so that Δ = (one-hot) L: Lᵀ times the class sums is Mᵀ for the rbf kernel.
 pub fn rbf_over_classes(sums: &ClassMoments, gamma: f64, threads: usize) -> Result<Array2<f64>> {
-    let points: Vec<Vec<f64>> = sums.classes.iter().map(|c| c.iter().filter_map(|v| v.number()).collect()).collect();
+    let (factor, _) = label_factor(&sums.classes, gamma, threads)?;
+    Ok(blas::parallel(threads, || factor.dot(&sums.m)))
+}
+
+/// Lᵀ with K = LLᵀ over the distinct labels, and the eigenvalues of K, ascending, that its rows belong to.
+pub fn label_factor(classes: &[Class], gamma: f64, threads: usize) -> Result<(Array2<f64>, Array1<f64>)> {
+    let points: Vec<Vec<f64>> = classes.iter().map(|c| c.iter().filter_map(|v| v.number()).collect()).collect();
     let distance = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>();
     let c = points.len();
     let kernel = Array2::from_shape_fn((c, c), |(i, j)| (-gamma * distance(&points[i], &points[j])).exp());
@@ -128,5 +134,5 @@ pub fn rbf_over_classes(sums: &ClassMoments, gamma: f64, threads: usize) -> Resu
     // Lᵀ = Ω^½ Qᵀ; what rounding makes negative is 0.
     let mut factor = vectors;
     factor.rows_mut().into_iter().zip(&values).for_each(|(mut row, v)| row *= v.max(0.0).sqrt());
-    Ok(blas::parallel(threads, || factor.dot(&sums.m)))
+    Ok((factor, values))
 }

@@ -18,8 +18,10 @@ pub mod footer;
 mod grid;
 pub mod inputs;
 pub mod labels;
+mod mapped;
 pub mod pages;
 pub mod parquet;
+mod prepare;
 pub mod spool;
 
 pub use block::{Block, MissingCell, Nulls, Tally, Values};
@@ -27,7 +29,9 @@ pub use columns::{FeatureColumn, Features};
 pub use columnwise::Columnwise;
 pub use footer::{Dataset, FileInfo};
 pub use labels::{LabelRead, LabelWant, Labels};
+pub use mapped::Mapped;
 pub use parquet::{ParquetSource, Want};
+pub use prepare::Prepare;
 pub use spool::Spool;
 
 use crate::error::Result;

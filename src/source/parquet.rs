@@ -84,6 +84,17 @@ impl ParquetSource {
         ParquetSource { files: self.files.clone(), want, units: self.units.clone(), footers: self.footers.clone() }
     }
 
+    /// Where the rows of a block are, the first of them after so many of the unit; the file alone where rows before
+    /// them may be missing.
+    pub fn places(&self, unit: usize, read: u64, exact: bool) -> impl Fn(usize) -> Place + use<'_> {
+        let unit = &self.units[unit];
+        let (path, first) = (&self.files[unit.file].path, unit.first_row + read);
+        move |row| {
+            let place = Place::file(path);
+            if exact { place.row(first + row as u64) } else { place }
+        }
+    }
+
     /// Opens a file; its footer is parsed once for some units.
     fn open(&self, file: usize) -> Result<(Pread, Footer)> {
         let info = &self.files[file];
