@@ -121,7 +121,7 @@ fn with_a_linear_kernel_kpca_is_pca() {
     close(&array(&exact["eigenvalues"]), &array(&pca["eigenvalues"]), 1e-12, 100.0);
     let found = scores(&dir, "d.parquet", 3);
     for (a, b) in found.columns().into_iter().zip(expected.columns()) {
-        close(&(&a * a.dot(&b).signum()), &b, 1e-9, 3.0);
+        close(&(&a * a.dot(&b).signum()), b, 1e-9, 3.0);
     }
     // Any form of PCA.
     for form in ["dual", "randomized"] {
@@ -150,7 +150,7 @@ fn new_rows_are_centred_by_the_training_kernel() {
     expected.rows_mut().into_iter().zip(&values).for_each(|(mut row, v)| row /= v.sqrt());
     let found = scores(&dir, "new.parquet", 4);
     for (a, b) in found.columns().into_iter().zip(expected.rows()) {
-        close(&(&a * a.dot(&b).signum()), &b, 1e-9, 1.0);
+        close(&(&a * a.dot(&b).signum()), b, 1e-9, 1.0);
     }
     assert_eq!(model["kernel"]["rows"], 60);
     // The distance from what the components tell, where the kernel maps to.
@@ -182,11 +182,11 @@ fn krylov_on_tiles_finds_what_the_dense_matrix_has() {
         assert!(iteration["passes"].as_u64().unwrap() <= 12, "{iteration}");
         assert!(model["certificate"]["max_residual"].as_f64().unwrap() <= 1e-8);
         let transformed = scores(&dir, "d.parquet", 5);
-        close(&transformed.t(), &expected, 1e-7, values[0].sqrt());
+        close(transformed.t(), &expected, 1e-7, values[0].sqrt());
         // The scores of the training rows are ΣVᵀ, which the coefficients Σ⁻¹Vᵀ tell too.
         let mut own = matrix(&model["coefficients"]);
         own.rows_mut().into_iter().zip(&found).for_each(|(mut row, v)| row *= *v);
-        close(&transformed.t(), &own, 1e-8, found[0].sqrt());
+        close(transformed.t(), &own, 1e-8, found[0].sqrt());
         let total: f64 = values.iter().sum();
         assert!((model["total_variance"].as_f64().unwrap() * 1699.0 / total - 1.0).abs() < 1e-10);
     }
@@ -257,7 +257,7 @@ fn dir_compare(plain: &Workdir, weighted: &Workdir, options: &[&str], repeated: 
     let a = scores(plain, "d.parquet", k);
     let b = scores(weighted, "d.parquet", k).select(Axis(0), repeated);
     for (a, b) in a.columns().into_iter().zip(b.columns()) {
-        close(&(&a * a.dot(&b).signum()), &b, 1e-6, a.iter().fold(0.0f64, |m, v| m.max(v.abs())));
+        close(&(&a * a.dot(&b).signum()), b, 1e-6, a.iter().fold(0.0f64, |m, v| m.max(v.abs())));
     }
 }
 
@@ -316,7 +316,7 @@ fn both_forms_of_kspca_are_the_generalised_problem() {
             close(&array(&model["eigenvalues"])[..rank], &lambda[..rank], 1e-9, lambda[0]);
             let found = scores(&dir, "d.parquet", rank);
             for (a, b) in found.columns().into_iter().zip(expected.rows()) {
-                close(&(&a * a.dot(&b).signum()), &b, 1e-7, 1.0);
+                close(&(&a * a.dot(&b).signum()), b, 1e-7, 1.0);
             }
             // ΘᵀKΘ = I.
             let theta = matrix(&model["coefficients"]);
@@ -352,7 +352,7 @@ fn both_forms_of_kspca_are_the_generalised_problem() {
 
 #[test]
 fn features_are_scored_before_the_kernel_sees_them() {
-    let (dir, _, ..) = labelled();
+    let (dir, ..) = labelled();
     let scored = fit(&dir, &["--method", "kpca", "--gamma", "0.1", "-k", "2", "--score-by", "y", "--keep-features", "2"]);
     let kept: Vec<&str> = scored["features"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()).collect();
     assert_eq!(kept.len(), 2);
@@ -394,7 +394,7 @@ fn missing_values_scales_and_vectors_are_as_everywhere() {
         let model = fit(&dir, &fixed.iter().chain(&options).copied().collect::<Vec<_>>());
         let (values, expected) = dense(&gram(&rows, &rows, &*rbf(0.1)), 3);
         close(&array(&model["eigenvalues"]), &values[..3], 1e-11, values[0]);
-        close(&scores(&dir, "d.parquet", 3).t(), &expected, 1e-9, values[0].sqrt());
+        close(scores(&dir, "d.parquet", 3).t(), &expected, 1e-9, values[0].sqrt());
     }
     // --nulls mean with landmarks and the cosine kernel, which look at the means first.
     let landmarks = fit(&dir, &["--method", "kpca", "--gamma", "0.1", "-k", "3", "--nulls", "mean", "--landmarks", "50"]);
@@ -416,7 +416,7 @@ fn missing_values_scales_and_vectors_are_as_everywhere() {
     let model = fit(&dir, &["--method", "kpca", "--gamma", "0.1", "-k", "3"]);
     let (values, expected) = dense(&gram(&x, &x, &*rbf(0.1)), 3);
     close(&array(&model["eigenvalues"]), &values[..3], 1e-11, values[0]);
-    close(&scores(&dir, "d.parquet", 3).t(), &expected, 1e-9, values[0].sqrt());
+    close(scores(&dir, "d.parquet", 3).t(), &expected, 1e-9, values[0].sqrt());
 }
 
 #[test]
@@ -473,7 +473,7 @@ fn landmarks_and_random_features_come_near_and_say_how_near() {
     close(&array(&all["eigenvalues"])[..3], &values[..3], 1e-9, values[0]);
     let z = scores(&dir, "d", 3);
     for (a, b) in z.columns().into_iter().zip(expected.rows()) {
-        close(&(&a * a.dot(&b).signum()), &b, 1e-7, values[0].sqrt());
+        close(&(&a * a.dot(&b).signum()), b, 1e-7, values[0].sqrt());
     }
     let error = |model: &Value| model["kernel"]["approximation"]["error"].as_f64().unwrap();
     assert!(error(&all) < 1e-8);
