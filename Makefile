@@ -20,6 +20,6 @@ check: setup
 	cargo clippy --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --quiet
 
-# Speed and memory against scikit-learn, oneDAL and numpy on the same files (about 20 minutes, 4.8 GB).
+# Speed and memory against scikit-learn, oneDAL and numpy on the same files (about 30 minutes, 5.2 GB).
 bench: setup
 	bench/run

@@ -13,7 +13,8 @@ here = os.path.dirname(os.path.abspath(__file__))
 work = tempfile.mkdtemp()
 es, floor = f"{binaries}/eigenstream", f"{binaries}/examples/floor"
 model, scores = f"{work}/m", f"{work}/s.parquet"
-tall, embed, wide, both, flat, genes, tiny, few = (f"{data}/{name}" for name in ("tall", "embed", "wide", "both", "flat", "genes", "tiny", "few"))
+tall, embed, wide, both, flat, genes, tiny, few, kernel, rings, million = (
+    f"{data}/{name}" for name in ("tall", "embed", "wide", "both", "flat", "genes", "tiny", "few", "kernel", "rings", "million"))
 exact = f"{work}/exact"
 threads = str(os.cpu_count())
 ROUNDS = 3
@@ -21,6 +22,10 @@ ROUNDS = 3
 
 def fit(*a, to=None):
     return [es, "fit", *a, "-o", to or model, "--quiet"]
+
+
+def kpca(*a):
+    return fit(*a, "--columns", "x*", "--method", "kpca")
 
 
 def peer(name, where, out="-", k="10"):
@@ -86,6 +91,20 @@ GROUPS = [
         ("eigenstream (primal form)", [fit(flat, "--form", "primal", "-k", "20", to=exact)], None, None),
         ("eigenstream --memory 250MB (randomized form)", [fit(flat, "-k", "20", "--memory", "250MB")], None, None),
     ]),
+    ("kernel PCA, rbf, 10,000 × 32, k = 10", [
+        ("eigenstream --memory 250MB", [kpca(kernel, "--memory", "250MB")], None, None),
+        ("scikit-learn KernelPCA, randomized solver", [peer("sklearn_kpca", kernel)], 0.70, None),
+    ]),
+    *[(f"kernel PCA, rbf, {n:,} × 32, as n grows", [
+        ("eigenstream --memory 500MB", [kpca(f"{rings}/n{n}.parquet", "--memory", "500MB")], None, None),
+    ]) for n in (5_000, 20_000)],
+    ("kernel supervised PCA, rbf, 50,000 × 32, 5 classes", [
+        ("eigenstream --memory 500MB", [fit(f"{rings}/n50000.parquet", "--columns", "x*", "--method", "kspca", "--label", "y", "--classes", "-k", "4", "--memory", "500MB")], None, None),
+        ("our own kernel PCA of the same rows, --memory 500MB", [kpca(f"{rings}/n50000.parquet", "--memory", "500MB")], 0.20, None),
+    ]),
+    ("kernel PCA, rbf, 1,000,000 × 32 by 500 landmarks", [
+        ("eigenstream --memory 500MB", [kpca(million, "--landmarks", "500", "--memory", "500MB")], None, None),
+    ]),
 ]
 
 # After which groups the last model is compared with the exact one.
@@ -145,3 +164,5 @@ print("\n**20 leading eigenpairs of a 4,000 × 4,000 matrix in memory**\n")
 for kind, what in (("lowrank", "decaying spectrum"), ("wishart", "flat spectrum")):
     said = subprocess.run([f"{binaries}/examples/topk", "4000", "20", kind], capture_output=True, text=True, check=True).stdout
     print(f"- {what}: {said.strip().splitlines()[-1]}", flush=True)
+print("\n**an entry of a 256 × 1,024 kernel tile on one thread, nanoseconds (best of five)**\n")
+print(subprocess.run([f"{binaries}/examples/tiles"], capture_output=True, text=True, check=True).stdout, flush=True)

@@ -1,4 +1,4 @@
-//! Exact PCA and supervised PCA on Parquet data larger than memory.
+//! Exact PCA, supervised PCA and kernel PCA on Parquet data larger than memory.
 //!
 //! ```text
 //! Parquet row groups ─► Source ─► Block ─► Accumulate ─► solve ─► Model            pass 1 (fit)
@@ -7,19 +7,21 @@
 //!
 //! A fit takes one of three forms, which [`cli::candidates`] weighs by what they hold: the d × d co-moment in
 //! one pass (primal), the n × n Gram matrix over groups of features (dual), or block Krylov with a pass per
-//! product (randomized).
+//! product (randomized). Kernel methods take all rows into memory and make the n × n kernel matrix by tiles, or stream
+//! comparisons with landmarks or random features.
 //!
 //! Rooms, in the order they import each other:
 //!
 //! | room | enters | leaves |
 //! |---|---|---|
 //! | [`source`] | paths | [`source::Block`]s of dense rows, unit by unit |
-//! | [`kernel`] | two blocks | a tile of a kernel |
+//! | [`kernel`] | two blocks; a row and what it is compared with | a tile of a kernel; scores |
 //! | [`accumulate`] | blocks | n, mean, and the centred co-moment, the Gram matrix, or products with a few vectors |
 //! | [`solve`] | those sums | components, eigenvalues, certificate |
 //! | [`model`] | those | one safetensors file |
 //! | [`project`] | model × block | scores, reconstructions, diagnostics |
 //! | [`sink`] | record batches | Parquet files, whole or not at all |
+//! | [`workers`] | units of work | their results, in order |
 //! | [`pass`] | a source and a worker | the only loops over data |
 //! | [`report`] | models, progress | text and JSON |
 //! | [`cli`] | argv | the commands |

@@ -37,14 +37,40 @@ impl Dice {
     }
 }
 
+/// Models of every format there was.
+fn old_models() -> Vec<std::path::PathBuf> {
+    let versions = std::fs::read_dir(fixture("models")).unwrap();
+    let mut files: Vec<_> =
+        versions.flat_map(|v| std::fs::read_dir(v.unwrap().path()).unwrap()).map(|f| f.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn old_models_stay_readable() {
+    let files = old_models();
+    assert!(files.len() >= 8);
+    for file in files {
+        let model = Model::load(&file).unwrap();
+        assert!(model.n_components() > 0, "{}", file.display());
+        let again = Model::from_bytes(&model.to_bytes().unwrap()).unwrap();
+        assert_eq!(eigenstream::report::json::model(&again), eigenstream::report::json::model(&model), "{}", file.display());
+    }
+}
+
 #[test]
 fn damaged_models_are_refused() {
-    let bytes = std::fs::read(fixture("models/v1/pca.safetensors")).unwrap();
+    for file in old_models() {
+        damaged(&std::fs::read(file).unwrap());
+    }
+}
+
+fn damaged(bytes: &[u8]) {
     let mut dice = Dice(1);
-    let original = eigenstream::report::json::model(&Model::from_bytes(&bytes).unwrap());
+    let original = eigenstream::report::json::model(&Model::from_bytes(bytes).unwrap());
     let mut refused = 0;
-    for _ in 0..3000 {
-        match Model::from_bytes(&dice.mutate(&bytes)) {
+    for _ in 0..500 {
+        match Model::from_bytes(&dice.mutate(bytes)) {
             // A mutation may be none (a byte filled with itself); anything else the checksum sees.
             Ok(model) => assert_eq!(eigenstream::report::json::model(&model), original),
             Err(problem) => {
@@ -58,7 +84,7 @@ fn damaged_models_are_refused() {
             }
         }
     }
-    assert!(refused > 2900, "{refused} refused");
+    assert!(refused > 480, "{refused} refused");
 }
 
 #[test]

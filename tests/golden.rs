@@ -111,3 +111,30 @@ fn vector_columns_and_mixed_precision_match() {
     assert!(mixed["certificate"]["mixed_error"].as_f64().unwrap() < 1e-6);
     assert!(model["certificate"]["mixed_error"].is_null());
 }
+
+#[test]
+fn kernel_pca_matches_scikit_learn() {
+    let golden: Value = serde_json::from_str(&std::fs::read_to_string(fixture("golden/kernel.json")).unwrap()).unwrap();
+    let cases: [(&str, &[&str]); 6] = [
+        ("rbf", &["--gamma", "0.1"]),
+        ("poly", &["--kernel", "poly", "--gamma", "0.2", "--coef0", "1", "--degree", "2"]),
+        ("sigmoid", &["--kernel", "sigmoid", "--gamma", "0.05", "--coef0", "0.1"]),
+        ("cosine", &["--kernel", "cosine", "--form", "exact"]),
+        ("linear", &["--kernel", "linear", "--form", "exact"]),
+        ("rbf", &["--gamma", "0.1", "--landmarks", "200"]),
+    ];
+    for (name, options) in cases {
+        let fixed = ["--exclude", "id,w", "--method", "kpca", "--standardize", "-k", "4"];
+        let (dir, model) = fit("plain", &fixed.iter().chain(options).copied().collect::<Vec<_>>());
+        let expected = array(&golden[name]["eigenvalues"]);
+        close(&array(&model["eigenvalues"])[..4], &expected, 1e-9, expected[0]);
+        dir.ok(&["transform", "m", &fixture("golden/plain.parquet"), "-o", "s.parquet"]);
+        let scores = dir.numbers("s.parquet", &names("pc", 1, 4));
+        let head = matrix(&golden[name]["scores_head"]);
+        for (a, b) in scores.slice(ndarray::s![..5, ..]).columns().into_iter().zip(head.columns()) {
+            // Landmarks are signed by their components.
+            let sign = if model["form"] == "exact" { 1.0 } else { a.dot(&b).signum() };
+            close(&(&a * sign), b, 1e-7, 1.0);
+        }
+    }
+}

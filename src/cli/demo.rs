@@ -9,14 +9,15 @@ use std::path::Path;
 /// A file that says the directory is a demo's, so that the next demo may replace it.
 const MARK: &str = "made-by-eigenstream-demo";
 
-/// Generates a dataset and runs plan, fit, inspect, transform and reconstruct on it.
+/// Generates data and runs plan, fit, inspect, transform and reconstruct on it.
 pub fn run(args: &DemoArgs, talk: Talk) -> Result<()> {
     let dir = &args.output;
     prepare(dir)?;
     let at = |name: &str| dir.join(name).display().to_string();
     let (data, model, scores, restored) = (at("data"), at("model.safetensors"), at("scores.parquet"), at("restored"));
     let rows = args.rows.to_string();
-    let tour: [(&str, Vec<&str>); 6] = [
+    let (rings, kernel) = (at("rings"), at("kernel.safetensors"));
+    let tour: [(&str, Vec<&str>); 8] = [
         (
             "Some data: readings of 24 sensors that six hidden causes drive, in four Parquet files.",
             vec!["generate", "lowrank", "--rows", &rows, "--columns", "24", "--files", "4", "-o", &data],
@@ -38,6 +39,14 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Result<()> {
             "And back: the rows as the components see them.",
             vec!["reconstruct", &model, &scores, "--from-scores", "--keep", "id", "-o", &restored],
         ),
+        (
+            "Other data: noisy rings, which no direction tells apart.",
+            vec!["generate", "rings", "--rows", "4000", "--columns", "6", "-o", &rings],
+        ),
+        (
+            "A kernel does: kernel supervised PCA, without the 4000 × 4000 matrix.",
+            vec!["fit", &rings, "--method", "kspca", "--label", "ring", "--classes", "--gamma", "1", "-k", "2", "-o", &kernel],
+        ),
     ];
     for (says, words) in tour {
         report::print(&format!("\n# {says}\n$ eigenstream {}", words.join(" ")))?;
@@ -49,7 +58,8 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Result<()> {
         "\n{data}  the rows: Parquet, one column per sensor\n\
          {model}  the model: one safetensors file, which Python reads too\n\
          {scores}  one row per input row: id, pc1, pc2, …, reconstruction_error, hotelling_t2\n\
-         {restored}  the rows rebuilt from the scores, a directory with one file per input file"
+         {restored}  the rows rebuilt from the scores, a directory with one file per input file\n\
+         {rings}, {kernel}  the rings and their kernel model"
     ))
 }
 

@@ -8,7 +8,7 @@ use super::scoring::narrow;
 use super::supervised::{identity, is_identity};
 use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
-use crate::model::{KernelReport, KernelSide, LedgerEntry, Model, Provenance};
+use crate::model::{KernelReport, KernelSide, LedgerEntry, Method, Model, Provenance};
 use crate::report::text::{count, passes, products, some, thousands};
 use crate::report::{self, Talk};
 use crate::sink::staged::check_file;
@@ -101,7 +101,7 @@ fn without_effect(plan: &FitPlan, spec: &FitSpec) -> Vec<String> {
         "--label only keeps its columns out of the features; --method spca and kspca make use of them",
     );
     when(spec.label_kernel.is_some() && !supervised, "--label-kernel has no effect without --method spca");
-    when(spec.with_variance && spec.method == crate::model::Method::Kspca, "kspca knows its variances without --with-variance");
+    when(spec.with_variance && spec.method == Method::Kspca, "kspca knows its variances without --with-variance");
     when(
         !spec.method.is_kernel() && spec.kernel.any(),
         "--kernel and its constants have no effect without --method kpca or kspca",
@@ -163,6 +163,8 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     }
     let iterated = solution.certificate.iteration.is_some() || matches!(solution.form, Form::Landmarks | Form::Fourier);
     let random = iterated || label.as_ref().is_some_and(|l| l.features.is_some());
+    // The scores of kernel supervised PCA are the seed's Θᵀk.
+    let uncentred = spec.no_center || (spec.method == Method::Kspca && plan.labels.is_some());
     let from = Provenance {
         method: spec.method,
         label,
@@ -174,7 +176,7 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
         feature_scores,
         columns: plan.want.features.clone(),
         asked: spec.components,
-        scaling: Scaling { center: !spec.no_center, ..plan.scaling },
+        scaling: Scaling { center: !uncentred, ..plan.scaling },
         nulls: plan.want.nulls,
         weight: plan.want.weight.clone(),
         precision: plan.want.precision,

@@ -261,17 +261,25 @@ impl Passes<'_> {
         let (prepare, ..) = self.preparation(plan, &moments);
         let ready = self.ready(plan, x, &moments, false)?;
         let kernel = ready.kernel;
+        let mut negative = Negative { count: 0, all: false };
         let (basis, whitening) = match form {
             Form::Landmarks => {
                 let chosen = match plan.choice {
                     LandmarkChoice::Uniform => shuffled(ready.x.nrows(), m, self.spec.seed),
                     LandmarkChoice::KMeans => landmarks::spread_out(&kernel, &ready.x, m, self.spec.seed),
                 };
-                let Landmarks { rows, whitening } = Landmarks::new(&kernel, ready.x.select(Axis(0), &chosen), cores())?;
+                if chosen.len() < m {
+                    let few = count(chosen.len() as u64, "landmark");
+                    self.talk.say(format!("note: {few} instead of {m}: there are no more rows that differ"));
+                }
+                let Landmarks { rows, whitening, negative: count } =
+                    Landmarks::new(&kernel, ready.x.select(Axis(0), &chosen), cores())?;
+                negative.count = count;
                 (Basis::Rows { kernel, rows }, Some(whitening))
             }
             _ => (Basis::Fourier(Fourier::new(ready.x.ncols(), m, kernel.gamma().unwrap_or(1.0), self.spec.seed)), None),
         };
+        self.tell_negative(negative);
         // Its comparisons are the features that PCA sees.
         let width = whitening.as_ref().map_or(m, |w| w.nrows());
         if width == 0 {
@@ -325,8 +333,8 @@ impl Passes<'_> {
             gamma_from: ready.gamma_from,
             rows: if form == Form::Landmarks { map.basis.len() } else { 0 },
             grand_mean: map.grand_mean,
-            negative_eigenvalues: 0,
-            negative_at_least: false,
+            negative_eigenvalues: negative.count,
+            negative_at_least: negative.count > 0,
             approximation: Some(approximation),
             preimage: learned,
         };

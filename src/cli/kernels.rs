@@ -15,8 +15,9 @@ use crate::model::Method;
 use crate::report::Talk;
 use crate::report::text::number;
 use crate::solve::Form;
-use crate::solve::kernel::{DENSE_UP_TO, SPILL_FROM};
+use crate::solve::kernel::{DENSE_UP_TO, SPILL_FROM, spill_bytes};
 use crate::source::block::Precision;
+use crate::source::spool::free_bytes;
 use ndarray::Array2;
 use std::path::PathBuf;
 
@@ -94,7 +95,10 @@ impl KernelPlan {
             });
         }
         let recomputed = n as usize <= DENSE_UP_TO || (d as usize) < SPILL_FROM || route != Route::Exact;
-        let spill = (!recomputed).then(|| spec.temp_dir.clone().unwrap_or_else(std::env::temp_dir));
+        let dir = spec.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
+        // Without room for all tiles they are made again; a directory that was asked for and is none is refused later.
+        let room = free_bytes(&dir).is_none_or(|free| free / 2 > spill_bytes(n));
+        let spill = (!recomputed && room).then_some(dir);
         let (args, choice, ridge) = (spec.kernel.clone(), spec.landmark_choice, spec.preimage.is_some());
         Ok(Some(KernelPlan { route, kind, args, choice, spill, ridge }))
     }

@@ -226,11 +226,17 @@ impl FitPlan {
         } else {
             String::new()
         };
+        let kernel = self.kernel.as_ref().is_some_and(|k| k.route != Route::Pca);
         let other = match randomized::refusal(self.asked) {
+            Some(_) if kernel => ", or give -k as a number".to_string(),
             Some(_) => ", or give -k as a number, which --form randomized can find".to_string(),
             None => String::new(),
         };
-        format!("allow --memory {}MB{form}{fewer}{other}", least.ledger.peak_bytes().div_ceil(1_000_000))
+        let landmarks = match self.kernel.as_ref().map(|k| k.route) {
+            Some(Route::Exact) => ", or approximate with --landmarks, which holds no row",
+            _ => "",
+        };
+        format!("allow --memory {}MB{form}{fewer}{other}{landmarks}", least.ledger.peak_bytes().div_ceil(1_000_000))
     }
 
     /// The most features that fit the budget, if their pages are like those of all.

@@ -1,7 +1,7 @@
 //! Kernels over rows: pure functions of two blocks.
 //!
 //! Enters: a block of rows x (a × d) and one of rows y (b × d). Leaves: the a × b tile k(x_i, y_j), from one product
-//! and a vectorised pass over the tile ([`simd`]). Holds the tile.
+//! and a vectorised pass over the tile (`simd`). Holds the tile.
 //!
 //! [`Comparands`] are rows that many others are compared with, [`KernelMap`] what a kernel model does with them,
 //! [`Fourier`] random features that stand for the rbf kernel.

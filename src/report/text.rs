@@ -83,7 +83,13 @@ fn head(model: &Model, page: &mut String) {
         count(model.n_components() as u64, "component"),
         h.rank.map_or_else(String::new, |rank| format!(" of rank {rank}"))
     );
-    let mut facts = vec![(if h.center { "centred" } else { "not centred (LSA)" }).to_string()];
+    let centring = match (h.center, h.method.is_kernel()) {
+        (true, false) => "centred",
+        (true, true) => "centred where the kernel maps to",
+        (false, false) => "not centred (LSA)",
+        (false, true) => "scores not centred",
+    };
+    let mut facts = vec![centring.to_string()];
     if h.standardize {
         facts.push("standardized (n−1)".into());
     }

