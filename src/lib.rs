@@ -65,4 +65,5 @@ pub mod report;
 pub mod sink;
 pub mod solve;
 pub mod source;
+pub mod state;
 pub mod workers;

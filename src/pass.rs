@@ -92,10 +92,23 @@ pub fn map<P: Send>(
     work: impl Fn(usize, &mut dyn Iterator<Item = Result<Block>>, &Output<P>) -> Result<()> + Sync,
     take: impl FnMut(usize, P) -> Result<()>,
 ) -> Result<()> {
+    map_from(source, 0, crew, watch, work, take)
+}
+
+/// The same from some unit on: those before it are done.
+pub fn map_from<P: Send>(
+    source: &dyn Source,
+    from: usize,
+    crew: Crew,
+    watch: &dyn Watch,
+    work: impl Fn(usize, &mut dyn Iterator<Item = Result<Block>>, &Output<P>) -> Result<()> + Sync,
+    mut take: impl FnMut(usize, P) -> Result<()>,
+) -> Result<()> {
     in_order(
-        source.units().len(),
+        source.units().len().saturating_sub(from),
         crew,
         |unit, out| {
+            let unit = from + unit;
             let per_row = bytes_per_row(source, unit);
             let mut blocks = source.blocks(unit)?.inspect(|block| {
                 if let Ok(block) = block {
@@ -104,7 +117,7 @@ pub fn map<P: Send>(
             });
             work(unit, &mut blocks, out)
         },
-        take,
+        |unit, piece| take(from + unit, piece),
     )
 }
 

@@ -13,6 +13,7 @@
 //! M_c = T_c − W_c (μ − o)
 //! ```
 
+use super::stored::{Parts, Restored, Stored, left};
 use super::{Accumulate, Center, Moments, Shape, Spread};
 use crate::error::{Error, Result};
 use crate::source::labels::Class;
@@ -213,5 +214,108 @@ impl Accumulate for ClassSums {
     fn bytes(Shape { features, rows, vectors }: Shape) -> u64 {
         let each = 16u64.saturating_mul(features).saturating_add(CLASS_BYTES);
         Spread::bytes(Shape { features, rows, vectors }).saturating_add(each.saturating_mul(vectors))
+    }
+}
+
+impl ClassSums {
+    /// The same sums with another limit.
+    pub fn limited(self, limit: ClassLimit) -> ClassSums {
+        ClassSums { limit, ..self }
+    }
+
+    /// The classes in the order in which they were first seen.
+    fn classes(&self) -> Vec<&Class> {
+        let mut by_place: Vec<(&usize, &Class)> = self.index.iter().map(|(class, at)| (at, class)).collect();
+        by_place.sort_unstable();
+        by_place.into_iter().map(|(_, class)| class).collect()
+    }
+}
+
+impl Stored for ClassSums {
+    fn store(&self, at: &str, parts: &mut Parts) {
+        let d = self.spread.present().len();
+        self.spread.store(&format!("{at}.features"), parts);
+        parts.fact(at, "classes", self.classes());
+        parts.fact(at, "weights", self.sums.iter().map(|s| s.weight).collect::<Vec<_>>());
+        parts.fact(at, "missing", self.sums.iter().map(|s| s.missing.is_some()).collect::<Vec<_>>());
+        parts.fact(at, "origin", self.origin.is_some());
+        if let Some(origin) = &self.origin {
+            parts.center(at, "origin", origin);
+        }
+        let rows = |some: &dyn Fn(&ClassSum) -> Option<Array1<f64>>| {
+            let mut m = Array2::zeros((self.sums.len(), d));
+            for (mut row, sum) in m.rows_mut().into_iter().zip(&self.sums) {
+                some(sum).into_iter().for_each(|v| row.assign(&v));
+            }
+            m
+        };
+        parts.matrix(at, "sums", &rows(&|s| Some(s.sum.clone())));
+        if self.sums.iter().any(|s| s.missing.is_some()) {
+            parts.matrix(at, "holes", &rows(&|s| s.missing.clone()));
+        }
+    }
+
+    fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<ClassSums> {
+        let classes: Vec<Class> = parts.take(at, "classes")?;
+        let weights: Vec<f64> = parts.take(at, "weights")?;
+        let missing: Vec<bool> = parts.take(at, "missing")?;
+        let c = classes.len();
+        if weights.len() != c || missing.len() != c || weights.iter().any(|w| !(*w >= 0.0 && w.is_finite())) {
+            return Err("its classes and their weights do not go together".into());
+        }
+        let has_origin: bool = parts.take(at, "origin")?;
+        let origin = has_origin.then(|| parts.take_center(at, "origin", d)).transpose()?;
+        let sums = parts.take_matrix(at, "sums", (c, d))?;
+        let holes = missing.contains(&true).then(|| parts.take_matrix(at, "holes", (c, d))).transpose()?;
+        let spread = Spread::restore(&format!("{at}.features"), d, parts)?;
+        let row = |m: &Option<Array2<f64>>, i: usize| m.as_ref().map(|m| m.row(i).to_owned());
+        let sum = |i: usize| {
+            let missing = if missing[i] { row(&holes, i) } else { None };
+            ClassSum { weight: weights[i], sum: sums.row(i).to_owned(), missing }
+        };
+        let index: HashMap<Class, usize> = classes.into_iter().enumerate().map(|(i, class)| (class, i)).collect();
+        if index.len() != c || (origin.is_none() && c > 0) {
+            return Err("its classes are not distinct".into());
+        }
+        let limit = ClassLimit { classes: usize::MAX, label: String::new(), hint: String::new() };
+        Ok(ClassSums { spread, origin, index, sums: (0..c).map(sum).collect(), limit })
+    }
+
+    fn subtract(&mut self, part: ClassSums) {
+        let (Some(mine), Some(theirs)) = (self.origin.clone(), part.origin.clone()) else {
+            return self.spread.subtract(part.spread);
+        };
+        let shift = theirs.minus(&mine);
+        for (class, at) in &part.index {
+            let less = &part.sums[*at];
+            let Some(into) = self.index.get(class).map(|at| &mut self.sums[*at]) else { continue };
+            into.weight = left(into.weight, less.weight);
+            into.sum -= &less.sum;
+            add_shift(&mut into.sum, -less.weight, less.missing.as_ref().map(|m| -m).as_ref().map(|m| m.view()), &shift);
+            if let Some(gone) = &less.missing {
+                *into.missing.get_or_insert_with(|| Array1::zeros(shift.len())) -= gone;
+            }
+            if into.weight == 0.0 {
+                into.sum.fill(0.0);
+                into.missing = None;
+            }
+        }
+        self.spread.subtract(part.spread);
+        self.forget_empty();
+    }
+
+    fn spread(&self) -> Array1<f64> {
+        Stored::spread(&self.spread)
+    }
+}
+
+impl ClassSums {
+    /// Classes of which nothing is left were never there.
+    fn forget_empty(&mut self) {
+        let classes: Vec<Class> = self.classes().into_iter().cloned().collect();
+        let sums = std::mem::take(&mut self.sums);
+        let kept: Vec<(Class, ClassSum)> = classes.into_iter().zip(sums).filter(|(_, sum)| sum.weight > 0.0).collect();
+        self.index = kept.iter().enumerate().map(|(i, (class, _))| (class.clone(), i)).collect();
+        self.sums = kept.into_iter().map(|(_, sum)| sum).collect();
     }
 }

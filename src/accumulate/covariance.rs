@@ -16,10 +16,11 @@
 //!
 //! Centring before the product is what keeps the digits of a column with mean 1e8 and deviation 1.
 
+use super::stored::{Parts, Restored, Stored, left};
 use super::{Accumulate, Center, CoMoment, Moments, Shape, add_outer, add_upper};
 use crate::blas;
 use crate::source::{Block, Values, dense};
-use ndarray::{Array2, ArrayView2, s};
+use ndarray::{Array1, Array2, ArrayView2, s};
 
 /// Features of a block whose f32 products are checked against f64.
 const CHECKED_FEATURES: usize = 64;
@@ -134,5 +135,49 @@ impl Accumulate for Covariance {
 
     fn bytes(Shape { features: d, rows, .. }: Shape) -> u64 {
         8u64.saturating_mul(d.saturating_mul(d).saturating_add(d * (rows + 2)))
+    }
+}
+
+impl Stored for Covariance {
+    fn store(&self, at: &str, parts: &mut Parts) {
+        parts.fact(at, "rows", self.rows);
+        parts.fact(at, "weight", self.weight);
+        parts.fact(at, "mixed_error", self.mixed_error);
+        parts.center(at, "mean", &self.mean);
+        parts.upper(at, "s", &self.s);
+    }
+
+    fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<Covariance> {
+        Ok(Covariance {
+            rows: parts.take(at, "rows")?,
+            weight: parts.take_weight(at)?,
+            mixed_error: parts.take(at, "mixed_error")?,
+            mean: parts.take_center(at, "mean", d)?,
+            s: parts.take_upper(at, "s", d)?,
+        })
+    }
+
+    fn subtract(&mut self, part: Covariance) {
+        self.rows = self.rows.saturating_sub(part.rows);
+        let rest = left(self.weight, part.weight);
+        if part.weight == 0.0 {
+            return;
+        }
+        if rest == 0.0 {
+            let d = self.s.nrows();
+            (self.weight, self.mean) = (0.0, Center::zeros(d));
+            self.s.fill(0.0);
+            return;
+        }
+        let moved = self.mean.minus(&part.mean) * (part.weight / rest);
+        let mean = self.mean.plus(&moved);
+        let delta = part.mean.minus(&mean);
+        self.s.zip_mut_with(&part.s, |t, b| *t -= b);
+        add_outer(&mut self.s, -rest * part.weight / self.weight, &delta);
+        (self.mean, self.weight) = (mean, rest);
+    }
+
+    fn spread(&self) -> Array1<f64> {
+        self.s.diag().to_owned()
     }
 }

@@ -13,6 +13,7 @@
 //!
 //! Without missing cells P is 0 around ψ̄ and the move is Chan's rule.
 
+use super::stored::{Parts, Restored, Stored};
 use super::{Accumulate, Moments, Shape, Spread};
 use crate::kernel::Fourier;
 use crate::source::{Block, Labels, MissingCell, dense};
@@ -169,5 +170,55 @@ impl Accumulate for Cross {
     fn bytes(Shape { features, rows, vectors }: Shape) -> u64 {
         let held = 32u64.saturating_mul(vectors).saturating_mul(features);
         Spread::bytes(Shape { features, rows, vectors }).saturating_add(held).saturating_add(24 * rows * vectors)
+    }
+}
+
+/// Of numbers as they are; random features are not stored.
+impl Stored for Cross {
+    fn store(&self, at: &str, parts: &mut Parts) {
+        parts.fact(at, "columns", self.map.len());
+        self.spread.store(&format!("{at}.features"), parts);
+        self.labels.store(&format!("{at}.labels"), parts);
+        parts.matrix(at, "m", &self.m);
+        parts.fact(at, "holes", self.p.is_some());
+        if let Some(p) = &self.p {
+            parts.matrix(at, "p", p);
+        }
+    }
+
+    fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<Cross> {
+        let columns: usize = parts.take(at, "columns")?;
+        let holes: bool = parts.take(at, "holes")?;
+        Ok(Cross {
+            map: Arc::new(LabelMap::Linear { columns }),
+            spread: Spread::restore(&format!("{at}.features"), d, parts)?,
+            labels: Spread::restore(&format!("{at}.labels"), columns, parts)?,
+            m: parts.take_matrix(at, "m", (columns, d))?,
+            p: holes.then(|| parts.take_matrix(at, "p", (columns, d))).transpose()?,
+        })
+    }
+
+    fn subtract(&mut self, mut part: Cross) {
+        let (mut spread, mut labels) = (self.spread.clone(), self.labels.clone());
+        spread.subtract(part.spread.clone());
+        labels.subtract(part.labels.clone());
+        let zeros = Array2::zeros(self.m.raw_dim());
+        if self.p.is_some() || part.p.is_some() {
+            self.p.get_or_insert_with(|| zeros.clone());
+            part.p.get_or_insert_with(|| zeros.clone());
+        }
+        for side in [&mut *self, &mut part] {
+            let (e, f) = (spread.mean.minus(&side.spread.mean), labels.mean.minus(&side.labels.mean));
+            side.recentre(&e, &f);
+        }
+        self.m -= &part.m;
+        if let (Some(p), Some(less)) = (&mut self.p, &part.p) {
+            *p -= less;
+        }
+        (self.spread, self.labels) = (spread, labels);
+    }
+
+    fn spread(&self) -> Array1<f64> {
+        Stored::spread(&self.spread)
     }
 }

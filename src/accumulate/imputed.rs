@@ -16,6 +16,7 @@
 //! Without missing cells P is 0 and C is W, and the move is Chan's rule.
 
 use super::spread::centre;
+use super::stored::{Parts, Restored, Stored, left};
 use super::{Accumulate, Center, CoMoment, Moments, Shape, add_outer};
 use crate::blas;
 use crate::source::{Block, MissingCell, dense};
@@ -151,5 +152,63 @@ impl Accumulate for ImputedCovariance {
 
     fn bytes(Shape { features: d, rows, .. }: Shape) -> u64 {
         8u64.saturating_mul(6u64.saturating_mul(d.saturating_mul(d)).saturating_add(4 * d * rows))
+    }
+}
+
+impl Stored for ImputedCovariance {
+    fn store(&self, at: &str, parts: &mut Parts) {
+        parts.fact(at, "rows", self.rows);
+        parts.fact(at, "weight", self.weight);
+        parts.fact(at, "holes", self.holes);
+        parts.center(at, "mean", &self.mean);
+        parts.upper(at, "s", &self.s);
+        parts.matrix(at, "p", &self.p);
+        parts.upper(at, "c", &self.c);
+    }
+
+    fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<ImputedCovariance> {
+        let mut symmetric = |name: &str| {
+            let mut s = parts.take_upper(at, name, d)?;
+            blas::mirror(&mut s);
+            Ok::<_, String>(s)
+        };
+        let (s, c) = (symmetric("s")?, symmetric("c")?);
+        Ok(ImputedCovariance {
+            rows: parts.take(at, "rows")?,
+            weight: parts.take_weight(at)?,
+            holes: parts.take(at, "holes")?,
+            mean: parts.take_center(at, "mean", d)?,
+            p: parts.take_matrix(at, "p", (d, d))?,
+            s,
+            c,
+        })
+    }
+
+    fn subtract(&mut self, mut part: ImputedCovariance) {
+        self.rows = self.rows.saturating_sub(part.rows);
+        let rest = left(self.weight, part.weight);
+        if part.weight == 0.0 {
+            return;
+        }
+        if rest == 0.0 {
+            *self = ImputedCovariance { rows: self.rows, ..ImputedCovariance::new(self.s.nrows()) };
+            return;
+        }
+        let mut moved = self.mean.minus(&part.mean);
+        Zip::from(&mut moved).and(&self.c.diag()).and(&part.c.diag()).for_each(|moved, &t, &b| {
+            let rest = left(t, b);
+            *moved *= if rest > 0.0 { b / rest } else { 0.0 };
+        });
+        let mean = self.mean.plus(&moved);
+        self.recentre(&mean, true);
+        part.recentre(&mean, true);
+        self.s.zip_mut_with(&part.s, |t, b| *t -= b);
+        self.p.zip_mut_with(&part.p, |t, b| *t -= b);
+        self.c.zip_mut_with(&part.c, |t, b| *t = left(*t, *b));
+        (self.weight, self.holes) = (rest, true);
+    }
+
+    fn spread(&self) -> Array1<f64> {
+        self.s.diag().to_owned()
     }
 }

@@ -23,6 +23,7 @@ mod gram;
 mod imputed;
 mod sketch;
 mod spread;
+mod stored;
 mod tiled;
 
 pub use classes::{ClassLimit, ClassMoments, ClassSums};
@@ -32,6 +33,7 @@ pub use gram::{Gram, GramSums};
 pub use imputed::ImputedCovariance;
 pub use sketch::{Look, Product, Sketch};
 pub use spread::Spread;
+pub use stored::{Parts, Restored, Stored};
 pub use tiled::{DEPTH, SHARED_FROM, TiledCovariance};
 
 use crate::error::Result;

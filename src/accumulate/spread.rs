@@ -7,6 +7,7 @@
 //! q  += q_b + W_a W_b / (W_a + W_b) · δ²        q = Σ w (x−μ)², δ = μ_b − μ
 //! ```
 
+use super::stored::{Parts, Restored, Stored, left};
 use super::{Accumulate, Center, Moments, Shape};
 use crate::source::{Block, MissingCell, dense};
 use ndarray::{Array1, Array2, Zip};
@@ -119,5 +120,53 @@ impl Accumulate for Spread {
 
     fn bytes(shape: Shape) -> u64 {
         8u64.saturating_mul(shape.features.saturating_mul(8 + shape.rows))
+    }
+}
+
+impl Stored for Spread {
+    fn store(&self, at: &str, parts: &mut Parts) {
+        parts.fact(at, "rows", self.rows);
+        parts.fact(at, "weight", self.weight);
+        parts.vector(at, "present", &self.present);
+        parts.center(at, "mean", &self.mean);
+        parts.vector(at, "squares", &self.squares);
+    }
+
+    fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<Spread> {
+        Ok(Spread {
+            rows: parts.take(at, "rows")?,
+            weight: parts.take_weight(at)?,
+            present: parts.take_vector(at, "present", d)?,
+            mean: parts.take_center(at, "mean", d)?,
+            squares: parts.take_vector(at, "squares", d)?,
+        })
+    }
+
+    fn subtract(&mut self, part: Spread) {
+        let mut moved = self.mean.minus(&part.mean);
+        for j in 0..moved.len() {
+            let (t, b) = (self.present[j], part.present[j]);
+            let rest = left(t, b);
+            if b == 0.0 {
+                moved[j] = 0.0;
+                continue;
+            }
+            if rest == 0.0 {
+                (moved[j], self.squares[j], self.present[j]) = (0.0, 0.0, 0.0);
+                continue;
+            }
+            // μ_B − μ_A = −(μ_T − μ_B) W_T / W_A
+            let delta = moved[j] * t / rest;
+            moved[j] *= b / rest;
+            self.squares[j] = (self.squares[j] - part.squares[j] - rest * b / t * delta * delta).max(0.0);
+            self.present[j] = rest;
+        }
+        self.mean = self.mean.plus(&moved);
+        self.rows = self.rows.saturating_sub(part.rows);
+        self.weight = left(self.weight, part.weight);
+    }
+
+    fn spread(&self) -> Array1<f64> {
+        self.squares.clone()
     }
 }

@@ -15,6 +15,7 @@
 //! cell, which takes the mean, adds nothing.
 
 use super::covariance::f32_error;
+use super::stored::{Parts, Restored, Stored, left};
 use super::{Accumulate, Center, CoMoment, Moments, Shape};
 use crate::blas;
 use crate::source::{Block, MissingCell, Values, dense};
@@ -182,5 +183,66 @@ impl Accumulate for TiledCovariance {
     fn bytes(Shape { features: d, rows, .. }: Shape) -> u64 {
         let panel = if rows == 0 { 0 } else { DEPTH.max(rows as usize) as u64 };
         8u64.saturating_mul(d.saturating_mul(d).saturating_add(d * (panel + 4)))
+    }
+}
+
+impl Stored for TiledCovariance {
+    fn store(&self, at: &str, parts: &mut Parts) {
+        let d = self.s.ncols();
+        parts.fact(at, "rows", self.rows);
+        parts.fact(at, "weight", self.weight);
+        parts.fact(at, "mixed_error", self.mixed_error);
+        parts.fact(at, "mixed", self.panel.mixed);
+        parts.fact(at, "waiting", self.panel.rows);
+        parts.fact(at, "weighted", !self.panel.weights.is_empty());
+        parts.center(at, "mean", &self.mean);
+        parts.upper(at, "s", &self.s);
+        // Rows whose product has not been added: they are multiplied with those that follow.
+        let waiting = Array2::from_shape_vec((self.panel.rows, d), self.panel.y.clone());
+        parts.matrix(at, "panel", &waiting.unwrap_or_else(|_| Array2::zeros((0, d))));
+        parts.vector(at, "panel_weights", &Array1::from_vec(self.panel.weights.clone()));
+    }
+
+    fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<TiledCovariance> {
+        let rows: usize = parts.take(at, "waiting")?;
+        let weighted: bool = parts.take(at, "weighted")?;
+        let y = parts.take_matrix(at, "panel", (rows, d))?.into_raw_vec_and_offset().0;
+        let weights = parts.take_vector(at, "panel_weights", if weighted { rows } else { 0 })?.to_vec();
+        let panel = Panel { y, weights, missing: Vec::new(), rows, mixed: parts.take(at, "mixed")? };
+        Ok(TiledCovariance {
+            rows: parts.take(at, "rows")?,
+            weight: parts.take_weight(at)?,
+            mixed_error: parts.take(at, "mixed_error")?,
+            mean: parts.take_center(at, "mean", d)?,
+            s: parts.take_upper(at, "s", d)?,
+            panel,
+            ..TiledCovariance::new(0, std::thread::available_parallelism().map_or(1, usize::from))
+        })
+    }
+
+    fn subtract(&mut self, mut part: TiledCovariance) {
+        self.flush();
+        part.flush();
+        self.rows = self.rows.saturating_sub(part.rows);
+        let rest = left(self.weight, part.weight);
+        if part.weight == 0.0 {
+            return;
+        }
+        if rest == 0.0 {
+            *self = TiledCovariance { rows: self.rows, ..TiledCovariance::new(self.s.ncols(), self.threads) };
+            return;
+        }
+        let moved = self.mean.minus(&part.mean) * (part.weight / rest);
+        let mean = self.mean.plus(&moved);
+        let delta = part.mean.minus(&mean);
+        self.s.zip_mut_with(&part.s, |t, b| *t -= b);
+        super::add_outer(&mut self.s, -rest * part.weight / self.weight, &delta);
+        (self.mean, self.weight) = (mean, rest);
+    }
+
+    fn spread(&self) -> Array1<f64> {
+        let mut whole = self.clone();
+        whole.flush();
+        whole.s.diag().to_owned()
     }
 }

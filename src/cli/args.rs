@@ -53,6 +53,22 @@ pub enum Command {
     ///
     /// Example: eigenstream inspect model.safetensors --json
     Inspect(InspectArgs),
+    /// Add up what models are made of, once, and keep it.
+    ///
+    /// Example: eigenstream scan data/ --exclude id --label species -o data.state
+    Scan(ScanArgs),
+    /// Add states up.
+    ///
+    /// Example: eigenstream merge monday.state tuesday.state -o week.state
+    Merge(MergeArgs),
+    /// Take a state out of one that it was added to.
+    ///
+    /// Example: eigenstream subtract week.state monday.state -o rest.state
+    Subtract(SubtractArgs),
+    /// Make a model of a state, or one of each state in a directory, without touching the data.
+    ///
+    /// Example: eigenstream solve data.state --method spca -k 3 -o model.safetensors
+    Solve(SolveArgs),
     /// Measure how much features, or a model's scores, depend on labels.
     ///
     /// Example: eigenstream hsic data/ --label species --permutations 200
@@ -397,6 +413,213 @@ pub struct FitArgs {
     /// The model file to write.
     #[arg(short, long, value_name = "MODEL")]
     pub output: PathBuf,
+
+    /// Add DATA to this state (made if it is not there) and fit all that is in it; pca and spca.
+    #[arg(long, value_name = "STATE")]
+    pub state: Option<PathBuf>,
+
+    /// Of --state: pass files over that are in it already.
+    #[arg(long, requires = "state")]
+    pub skip_known: bool,
+
+    /// Where to resume.
+    #[command(flatten)]
+    pub checkpoint: CheckpointArgs,
+
+    /// Print a summary as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where a scan is saved on the way. Shared by `scan` and `fit`.
+#[derive(Debug, Clone, Args)]
+pub struct CheckpointArgs {
+    /// Save the scan here on the way, at the end of row groups; a rerun goes on from it and removes it when done.
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+
+    /// Seconds between two saves, at least.
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub checkpoint_seconds: u64,
+}
+
+/// What a state keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Statistic {
+    /// The covariance.
+    Pca,
+    /// What supervised PCA needs of the labels.
+    Spca,
+    /// What scoring against the label needs: the same sums as spca.
+    Scored,
+}
+
+/// `scan`.
+#[derive(Debug, Clone, Args)]
+pub struct ScanArgs {
+    /// Parquet files, globs, or directories (read recursively, sorted by path).
+    #[arg(required = true, value_name = "DATA")]
+    pub data: Vec<String>,
+
+    /// The state file to write; with --by a directory.
+    #[arg(short, long, value_name = "STATE")]
+    pub output: PathBuf,
+
+    /// What to keep. Default: everything one pass can give.
+    #[arg(long = "for", value_enum, value_delimiter = ',', value_name = "WHAT")]
+    pub keep: Vec<Statistic>,
+
+    /// Columns that are features: names or globs, comma-separated. Default: all numeric ones.
+    #[arg(long, value_delimiter = ',', value_name = "GLOBS")]
+    pub columns: Vec<String>,
+
+    /// Columns that are not features: names or globs, comma-separated.
+    #[arg(long, value_delimiter = ',', value_name = "GLOBS")]
+    pub exclude: Vec<String>,
+
+    /// Label columns, comma-separated.
+    #[arg(long, value_delimiter = ',', value_name = "COLS")]
+    pub label: Vec<String>,
+
+    /// Numeric labels are classes: equal or not.
+    #[arg(long)]
+    pub classes: bool,
+
+    /// Column of frequency weights: a row of weight 3 counts as three equal rows.
+    #[arg(long, value_name = "COL")]
+    pub weight: Option<String>,
+
+    /// What to do with nulls and NaN.
+    #[arg(long, value_enum, default_value_t)]
+    pub nulls: Nulls,
+
+    /// Share rows out to this many folds, for solve --folds.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=100), conflicts_with = "by")]
+    pub folds: Option<u8>,
+
+    /// Seed of the folds.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+
+    /// One state per value of this column, in one pass.
+    #[arg(long, value_name = "COL", conflicts_with = "checkpoint")]
+    pub by: Option<String>,
+
+    /// Where temporary files of --by go. Default: the system's place for them.
+    #[arg(long, value_name = "DIR")]
+    pub temp_dir: Option<PathBuf>,
+
+    /// Where to resume.
+    #[command(flatten)]
+    pub checkpoint: CheckpointArgs,
+
+    /// Print a summary as JSON.
+    #[arg(long)]
+    pub json: bool,
+
+    /// Resources.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// `merge`.
+#[derive(Debug, Clone, Args)]
+pub struct MergeArgs {
+    /// The states.
+    #[arg(required = true, value_name = "STATE")]
+    pub states: Vec<PathBuf>,
+
+    /// The state file to write.
+    #[arg(short, long, value_name = "STATE")]
+    pub output: PathBuf,
+
+    /// Pass states over whose inputs are all in those before them.
+    #[arg(long)]
+    pub skip_known: bool,
+}
+
+/// `subtract`.
+#[derive(Debug, Clone, Args)]
+pub struct SubtractArgs {
+    /// The state.
+    #[arg(value_name = "STATE")]
+    pub state: PathBuf,
+
+    /// What is taken out of it.
+    #[arg(value_name = "PART")]
+    pub part: PathBuf,
+
+    /// The state file to write.
+    #[arg(short, long, value_name = "STATE")]
+    pub output: PathBuf,
+}
+
+/// `solve`.
+#[derive(Debug, Clone, Args)]
+pub struct SolveArgs {
+    /// A state, or a directory of them.
+    #[arg(value_name = "STATE")]
+    pub state: PathBuf,
+
+    /// The model file to write; for a directory of states, a directory.
+    #[arg(short, long, value_name = "MODEL")]
+    pub output: PathBuf,
+
+    /// The method: pca or spca.
+    #[arg(long, value_enum, default_value_t)]
+    pub method: Method,
+
+    /// Of spca: which side is decomposed.
+    #[arg(long, value_enum, default_value_t)]
+    pub form: FormChoice,
+
+    /// How many components: a number, a share of the variance like 0.95, mle, elbow or all.
+    #[arg(short = 'k', long, default_value_t, value_name = "N|RATIO|mle|elbow|all")]
+    pub components: Components,
+
+    /// Features that take part: names or globs, comma-separated. Default: all of the state.
+    #[arg(long, value_delimiter = ',', value_name = "GLOBS")]
+    pub columns: Vec<String>,
+
+    /// Features that do not: names or globs, comma-separated.
+    #[arg(long, value_delimiter = ',', value_name = "GLOBS")]
+    pub exclude: Vec<String>,
+
+    /// Kernel over the labels: delta or linear.
+    #[arg(long, value_enum)]
+    pub label_kernel: Option<LabelKernel>,
+
+    /// Of spca: tell each component's share of the variance.
+    #[arg(long)]
+    pub with_variance: bool,
+
+    /// Keep only the features that depend most on the state's label.
+    #[arg(long)]
+    pub scored: bool,
+
+    /// How many features --scored keeps.
+    #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u32).range(1..), requires = "scored")]
+    pub keep_features: Option<u32>,
+
+    /// The least score that --scored keeps.
+    #[arg(long, value_name = "T", allow_negative_numbers = true, requires = "scored")]
+    pub score_threshold: Option<f64>,
+
+    /// Score by magnitude, or as it is.
+    #[arg(long, value_enum, default_value_t)]
+    pub score: Score,
+
+    /// Choose by the folds of the state: with --scored how many features, else (spca) how many components, -k at most.
+    #[arg(long)]
+    pub folds: bool,
+
+    /// Do not subtract the mean.
+    #[arg(long)]
+    pub no_center: bool,
+
+    /// Divide each feature by its standard deviation.
+    #[arg(long)]
+    pub standardize: bool,
 
     /// Print a summary as JSON.
     #[arg(long)]

@@ -33,6 +33,7 @@ use crate::accumulate::{
     TiledCovariance,
 };
 use crate::budget::{Budget, Ledger, Phase};
+use crate::kernel::ridge;
 use crate::pass::window;
 use crate::report::text::count;
 use crate::solve::rules::Components;
@@ -346,7 +347,18 @@ impl Question<'_> {
             }
         };
         let writing = Phase::new("writing").hold("the model, its bytes and its file", self.model_bytes().saturating_mul(3));
-        vec![read, products, writing]
+        let learning = plan.ridge.then(|| self.learning());
+        [read, products].into_iter().chain(learning).chain([writing]).collect()
+    }
+
+    /// A way back is learned from a sample and its scores.
+    fn learning(&self) -> Phase {
+        let (sample, anchors) = ((ridge::LEARNED_FROM as u64).min(self.n), (ridge::ANCHORS as u64).min(self.n));
+        let (d, k) = (self.d, self.kernel_components());
+        Phase::new("learning the way back")
+            .hold("the model", self.model_bytes().saturating_mul(2))
+            .hold("a sample, its scores and comparisons", 16 * sample * (2 * anchors + 3 * d + 2 * k))
+            .hold("anchors squared", 8 * 5 * anchors * anchors + 24 * anchors * d)
     }
 
     /// Bytes of a kernel model: what rows are compared with, and its coefficients.
@@ -358,7 +370,11 @@ impl Question<'_> {
             Some(Route::Exact | Route::Supervised) => n.saturating_mul(d + k + 2),
             _ => k.saturating_mul(d),
         };
-        8u64.saturating_mul(each)
+        let back = match self.way().filter(|w| w.ridge) {
+            Some(_) => (ridge::ANCHORS as u64).min(n).saturating_mul(d + k),
+            None => 0,
+        };
+        8u64.saturating_mul(each.saturating_add(back))
     }
 
     fn kernel_components(&self) -> u64 {
@@ -427,7 +443,8 @@ impl Question<'_> {
             .hold(format!("{m} × {m} matrix, vectors and work area"), crate::solve::bytes(m))
             .hold("the sample and the whitening", sampled.saturating_add(16 * m * m));
         let writing = Phase::new("writing").hold("the model, its bytes and its file", self.model_bytes().saturating_mul(3));
-        vec![look, choose, stream, decompose, writing]
+        let learning = plan.ridge.then(|| self.learning());
+        [look, choose, stream, decompose].into_iter().chain(learning).chain([writing]).collect()
     }
 
     fn supervised(&self, form: Form, threads: usize) -> Vec<Phase> {

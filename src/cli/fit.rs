@@ -1,11 +1,11 @@
 //! `fit`: plan → the passes of its form → model file.
 
-use super::args::{FitArgs, FitSpec, LandmarkChoice};
-use super::forms::{self, Fitted};
+use super::args::{FitArgs, FitSpec, FormChoice, LandmarkChoice};
+use super::forms;
 use super::kernels::{KernelPlan, Route};
 use super::plan::{FitPlan, chosen_line, passed_over_lines, threads_line};
 use super::scoring::narrow;
-use super::supervised::{identity, is_identity};
+use super::supervised::is_identity;
 use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
 use crate::model::{KernelReport, KernelSide, LedgerEntry, Method, Model, Provenance};
@@ -17,11 +17,16 @@ use crate::solve::scoring::Score;
 use crate::solve::supervised::LabelKernel;
 use crate::solve::{Form, Scaling};
 use crate::source::{LabelRead, Nulls, Tally};
+use crate::state::ask::{Fitted, identity_of};
 use serde_json::json;
+use std::path::Path;
 use std::time::Instant;
 
 /// Runs a fit and writes the model.
 pub fn run(args: &FitArgs, talk: Talk) -> Result<()> {
+    if args.state.is_some() || args.checkpoint.checkpoint.is_some() {
+        return super::states::fit(args, talk);
+    }
     let started = Instant::now();
     check_file(&args.output)?;
     let plan = FitPlan::new(&args.fit)?;
@@ -39,29 +44,35 @@ pub fn run(args: &FitArgs, talk: Talk) -> Result<()> {
         count(model.header.n_rows, "row"),
     ));
     if args.json {
-        report::print(&report::json::pretty(&json!({
-            "model": args.output,
-            "n_rows": model.header.n_rows,
-            "n_features": model.n_features(),
-            "n_components": model.n_components(),
-            "form": model.header.form,
-            "explained_variance_ratio": model.explained_variance_ratio(),
-            "hsic": model.header.hsic,
-            "label": model.header.label,
-            "scoring": model.header.selection.scoring,
-            "certificate": model.header.certificate,
-            "rows_dropped": model.header.nulls.rows_dropped,
-            "missing": model.header.nulls.missing,
-            "left_out": model.header.left_out,
-            "rounded": model.header.rounded,
-            "seconds": seconds,
-        })))?;
+        let mut said = summary(&model, &args.output);
+        said["seconds"] = json!(seconds);
+        report::print(&report::json::pretty(&said))?;
     }
     Ok(())
 }
 
+/// What `--json` tells of a model.
+pub fn summary(model: &Model, path: &Path) -> serde_json::Value {
+    json!({
+        "model": path,
+        "n_rows": model.header.n_rows,
+        "n_features": model.n_features(),
+        "n_components": model.n_components(),
+        "form": model.header.form,
+        "explained_variance_ratio": model.explained_variance_ratio(),
+        "hsic": model.header.hsic,
+        "label": model.header.label,
+        "scoring": model.header.selection.scoring,
+        "certificate": model.header.certificate,
+        "rows_dropped": model.header.nulls.rows_dropped,
+        "missing": model.header.nulls.missing,
+        "left_out": model.header.left_out,
+        "rounded": model.header.rounded,
+    })
+}
+
 /// "explaining 95 % of the variance", "carrying 99 % of the dependence on the labels".
-fn achievement(model: &Model) -> String {
+pub fn achievement(model: &Model) -> String {
     let percent = |shares: &[f64]| 100.0 * shares.iter().sum::<f64>();
     match (&model.header.label, model.explained_variance_ratio()) {
         (Some(label), _) if label.kernel != LabelKernel::Identity => {
@@ -69,7 +80,11 @@ fn achievement(model: &Model) -> String {
             let about = if label.features.is_some() { "about " } else { "" };
             format!("carrying {:.2} % of the dependence on the labels (HSIC {about}{hsic})", percent(&label.hsic_share))
         }
-        (_, ratio) => format!("explaining {:.2} % of the variance", percent(&ratio.unwrap_or_default())),
+        (_, ratio) => {
+            let approximated = model.header.kernel.as_ref().is_some_and(|k| k.approximation.is_some());
+            let what = if approximated { "approximated variance" } else { "variance" };
+            format!("explaining {:.2} % of the {what}", percent(&ratio.unwrap_or_default()))
+        }
     }
 }
 
@@ -105,6 +120,10 @@ fn without_effect(plan: &FitPlan, spec: &FitSpec) -> Vec<String> {
     when(
         !spec.method.is_kernel() && spec.kernel.any(),
         "--kernel and its constants have no effect without --method kpca or kspca",
+    );
+    when(
+        spec.method == Method::Kspca && plan.labels.is_none() && spec.form != FormChoice::Auto,
+        "with the identity kernel over labels kspca is kpca, and --form has no effect",
     );
     when(
         spec.landmark_choice == LandmarkChoice::Uniform && spec.landmarks.is_none(),
@@ -152,7 +171,7 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     let Fitted { moments, solution, tally, mut supervision, mut kernel } = fitted;
     tell(plan, &tally, talk);
     if is_identity(spec) {
-        supervision = Some(identity(&solution, &moments, spec));
+        supervision = Some(identity_of(&solution, &moments, spec.label.clone()));
     }
     let (mut label, mut hsic, mut total_variance, mut variances) = (None, None, None, None);
     if let Some(s) = supervision {

@@ -10,40 +10,24 @@ use super::args::{FitSpec, cores};
 use super::kernels::Route;
 use super::plan::FitPlan;
 use super::scoring::Scored;
-use super::supervised::Supervision;
 use crate::accumulate::{
     Accumulate, CoMoment, Covariance, Gram, GramSums, ImputedCovariance, Moments, Product, SHARED_FROM, Sketch, Spread,
     TiledCovariance,
 };
-use crate::error::{Error, Place, Result};
-use crate::model::KernelSide;
+use crate::error::{Error, Result};
 use crate::pass::{self, Crew};
 use crate::report::Talk;
 use crate::report::progress::Progress;
-use crate::report::text::{count, thousands};
 use crate::solve::krylov::{self, Found, Search, Tolerance};
 use crate::solve::randomized::{BASIS_BLOCKS, Operator, sought};
-use crate::solve::{Form, Solution, dual, solve};
+use crate::solve::{Form, dual, solve};
 use crate::source::block::Precision;
 use crate::source::spool::Number;
 use crate::source::{Block, Columnwise, Nulls, ParquetSource, Source, Spool, Tally, Want, dense};
+use crate::state::ask::{Ask, Fitted};
 use ndarray::{Array2, s};
 use std::path::Path;
 use std::sync::Arc;
-
-/// What the passes gave.
-pub struct Fitted {
-    /// n, W, μ, spread.
-    pub moments: Moments,
-    /// The components.
-    pub solution: Solution,
-    /// What must be told.
-    pub tally: Tally,
-    /// What labels add.
-    pub supervision: Option<Supervision>,
-    /// What a kernel adds.
-    pub kernel: Option<KernelSide>,
-}
 
 /// Runs the form that the plan has taken.
 pub fn run(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Fitted> {
@@ -76,6 +60,31 @@ pub(super) struct Passes<'a> {
 }
 
 impl Passes<'_> {
+    /// What this fit asks of its sums.
+    pub(super) fn asked<T>(&self, work: impl FnOnce(&Ask<'_>) -> T) -> T {
+        work(&Ask {
+            features: &self.plan.want.features,
+            weight: self.plan.want.weight.clone(),
+            scaling: self.plan.scaling,
+            components: self.spec.components,
+            form: self.spec.form.form(),
+            label_features: self.spec.label_features as usize,
+            place: self.plan.dataset.first_path().to_path_buf(),
+            threads: cores(),
+            say: &|text| self.talk.say(text),
+        })
+    }
+
+    /// Sums that no model can be made of.
+    pub(super) fn check(&self, moments: &Moments, tally: &Tally) -> Result<()> {
+        self.asked(|ask| ask.check(moments, tally))
+    }
+
+    /// Something is wrong with the data as a whole.
+    pub(super) fn refusal(&self, problem: String) -> Error {
+        self.asked(|ask| ask.refusal(problem))
+    }
+
     pub(super) fn progress(&self) -> Progress {
         self.talk.progress("fit", "rows", self.plan.dataset.rows(), self.plan.dataset.bytes())
     }
@@ -233,53 +242,6 @@ impl Passes<'_> {
 
     fn tolerance(&self) -> Tolerance {
         Tolerance { residual: self.spec.tolerance(), value: self.spec.tolerance(), score: f64::INFINITY }
-    }
-
-    /// Something is wrong with the data as a whole.
-    pub(super) fn refusal(&self, problem: String) -> Error {
-        Error::data(Place::file(self.plan.dataset.first_path()), problem)
-    }
-
-    /// Sums that no model can be made of.
-    pub(super) fn check(&self, moments: &Moments, tally: &Tally) -> Result<()> {
-        let plan = self.plan;
-        let refuse = |problem: String| Err(self.refusal(problem));
-        let name = |j: usize| plan.want.features.name(j);
-        if let Some(j) = moments.mean.iter().position(|m| m.is_nan()) {
-            return refuse(format!("column '{}' is null in every row and has no mean; leave it out with --exclude", name(j)));
-        }
-        if moments.rows < 2 {
-            let dropped = match tally.missing.iter().max_by_key(|(_, n)| **n) {
-                Some((j, n)) if tally.dropped > 0 => {
-                    format!(
-                        " ({} dropped for nulls, {} of them in column '{}')",
-                        count(tally.dropped, "row"),
-                        thousands(*n),
-                        name(*j as usize)
-                    )
-                }
-                _ => String::new(),
-            };
-            return refuse(format!("{} left{dropped}, but a variance needs at least 2", count(moments.rows, "row")));
-        }
-        if let Some(weight) = plan.want.weight.as_ref().filter(|_| moments.weight <= 1.0) {
-            return refuse(format!(
-                "the weights in '{weight}' sum to {}, but they are frequencies (3 means three equal rows) and must sum to more than 1; scale them to sum to the number of rows",
-                moments.weight
-            ));
-        }
-        // No product of two features is larger than the larger one's square, and the trace must be finite too.
-        let reach = |j: usize| moments.squares[j] + moments.weight * moments.mean[j] * moments.mean[j];
-        let d = moments.squares.len();
-        if !(0..d).map(reach).sum::<f64>().is_finite() {
-            let largest = (0..d).max_by(|a, b| reach(*a).total_cmp(&reach(*b))).unwrap_or(0);
-            return refuse(format!("column '{}' has values so large that their squares overflow; scale it down", name(largest)));
-        }
-        let lost = |s: &f64| *s > 0.0 && *s < f64::MIN_POSITIVE / f64::EPSILON;
-        if let Some(j) = moments.squares.iter().position(lost) {
-            return refuse(format!("column '{}' has values so small that their squares lose digits; scale it up", name(j)));
-        }
-        Ok(())
     }
 }
 

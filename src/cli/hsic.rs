@@ -239,7 +239,11 @@ impl Question<'_> {
         };
         let (mut x, labels, tally) = self.rows(read)?;
         self.enough(x.nrows() as u64)?;
-        let (kernel, _) = self.args.kernel.resolve(self.kind(), x.ncols(), || median(&x, self.args.seed), self.talk);
+        let (kernel, _) = self.args.kernel.resolve(self.kind(), x.ncols(), || median(&x, None, self.args.seed), self.talk);
+        if x.iter().map(|v| v * v).fold(0.0, f64::max) * x.ncols() as f64 == f64::INFINITY {
+            let place = Place::file(self.plan.dataset.first_path());
+            return Err(Error::data(place, "values are so large that their squares overflow; scale the columns down"));
+        }
         // Centring changes nothing of HSIC for a linear kernel and nothing at all of rbf, and keeps the digits.
         if kernel.is_shift_invariant() || matches!(kernel, Kernel::Linear { .. }) {
             let mean = x.mean_axis(Axis(0)).unwrap_or_default();

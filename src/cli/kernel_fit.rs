@@ -7,11 +7,11 @@
 //! | landmarks, random features | one for a sample and the means, one that adds up S of what stands for the kernel |
 
 use super::args::{LandmarkChoice, cores};
-use super::forms::{Fitted, Passes};
+use super::forms::Passes;
 use super::kernels::{KernelPlan, Route};
 use super::plan::LabelPlan;
 use super::rows::{self, AllRows, RowLabels, Sample};
-use super::supervised::{EXACT_LABELS, Supervision, text};
+use super::supervised::EXACT_LABELS;
 use crate::accumulate::{Moments, Scaling};
 use crate::error::{Error, Place, Result};
 use crate::kernel::ridge::LEARNED_FROM;
@@ -25,6 +25,7 @@ use crate::solve::landmarks::{self, Landmarks, shuffled};
 use crate::solve::supervised::{LabelKernel, label_factor, one_hot};
 use crate::solve::{Form, Solution, solve};
 use crate::source::{Block, Mapped, Prepare};
+use crate::state::ask::{Fitted, LISTED_CLASSES, Supervision, text};
 use ndarray::{Array1, Array2, Axis};
 
 /// Rows that landmarks are chosen among, for each of them.
@@ -85,13 +86,20 @@ impl Passes<'_> {
         (prepare, active, scale)
     }
 
-    fn ready(&self, plan: &KernelPlan, x: Array2<f64>, moments: &Moments, whole: bool) -> Result<Ready> {
+    fn ready(
+        &self,
+        plan: &KernelPlan,
+        x: Array2<f64>,
+        weights: Option<&Array1<f64>>,
+        moments: &Moments,
+        whole: bool,
+    ) -> Result<Ready> {
         let (prepare, active, scale) = self.preparation(plan, moments);
         if active.is_empty() {
             return Err(self.refusal("every feature is constant: rows do not differ; choose other columns".into()));
         }
         let x = prepare.apply(Block::dense(x), |row| self.place_of(row, whole))?;
-        let (kernel, gamma_from) = plan.resolve(&x, self.spec.seed, self.talk);
+        let (kernel, gamma_from) = plan.resolve(&x, weights, self.spec.seed, self.talk);
         Ok(Ready { x, kernel, gamma_from, active, scale })
     }
 
@@ -109,10 +117,11 @@ impl Passes<'_> {
 
     fn exact(&self, plan: &KernelPlan) -> Result<Fitted> {
         let AllRows { x, weights, moments, tally, .. } = self.all_rows()?;
-        let ready = self.ready(plan, x, &moments, tally.dropped == 0)?;
+        let ready = self.ready(plan, x, weights.as_ref(), &moments, tally.dropped == 0)?;
         let comparands = Comparands::new(ready.kernel, &ready.x);
         let watch = |products: usize, residual: f64| self.talk.say(format!("product {products}: residual {residual:.1e}"));
-        let solved = self.problem(plan, &comparands, weights.as_ref(), &watch)?.solve()?;
+        let say = |text: String| self.talk.say(text);
+        let solved = self.problem(plan, &comparands, weights.as_ref(), &watch, &say)?.solve().map_err(|e| self.named(e))?;
         drop(comparands);
         self.converged(&solved.solution)?;
         let KernelMeans { rows: means, grand, .. } = solved.means;
@@ -130,6 +139,7 @@ impl Passes<'_> {
         comparands: &'p Comparands<'p>,
         weights: Option<&'p Array1<f64>>,
         watch: &'p dyn Fn(usize, f64),
+        say: &'p dyn Fn(String),
     ) -> Result<KernelProblem<'p>> {
         let matrix = KernelMatrix::new(comparands, self.plan.threads(), plan.spill.as_deref())?;
         let tolerance = self.spec.tolerance.unwrap_or(TOLERANCE);
@@ -139,11 +149,26 @@ impl Passes<'_> {
             asked: self.spec.components,
             tolerance: Tolerance { residual: tolerance, value: f64::INFINITY, score: tolerance },
             products: usize::from(self.spec.max_passes),
-            dense: crate::solve::bytes(comparands.len() as u64) <= self.plan.budget.bytes.0,
+            dense: self.dense_bytes(comparands.len(), comparands.width()) <= self.plan.budget.bytes.0,
             seed: self.spec.seed,
             threads: cores(),
             watch,
+            say,
         })
+    }
+
+    /// Bytes of decomposing K whole, with its rows.
+    fn dense_bytes(&self, n: usize, d: usize) -> u64 {
+        let (n, d) = (n as u64, d as u64);
+        crate::budget::PROGRAM_BYTES + crate::solve::bytes(n).saturating_add(24 * n * d)
+    }
+
+    /// An error of the kernel names the data.
+    fn named(&self, error: Error) -> Error {
+        match error {
+            Error::Data { problem, .. } => self.refusal(problem),
+            other => other,
+        }
     }
 
     /// Components that miss the tolerance are an error, or told.
@@ -154,7 +179,10 @@ impl Passes<'_> {
         let components = crate::report::text::ranges(&iteration.unconverged);
         let (passes, residual, tolerance) = (iteration.passes, solution.certificate.max_residual, iteration.tolerance);
         if !self.spec.allow_unconverged {
-            return Err(Error::Unconverged { components, passes, residual, tolerance });
+            let whole = self.dense_bytes(solution.components.ncols(), self.plan.want.features.len()).div_ceil(1_000_000);
+            return Err(self.refusal(format!(
+                "after {passes} products components {components} miss the tolerance {tolerance:e} (largest residual {residual:.1e}): allow more with --max-passes or --tolerance, keep them as they are with --allow-unconverged, or allow --memory {whole}MB to decompose the whole matrix"
+            )));
         }
         self.talk.say(format!(
             "warning: after {passes} products components {components} miss the tolerance {tolerance:e} (largest residual {residual:.1e})"
@@ -256,10 +284,11 @@ impl Passes<'_> {
     /// PCA of what stands for the kernel: whitened comparisons with landmarks, or random features.
     fn approximate(&self, plan: &KernelPlan, m: usize, form: Form) -> Result<Fitted> {
         let size = sample_rows(if form == Form::Landmarks { m } else { 0 }, plan.ridge);
-        let Sample { x, moments, tally } = rows::sample(&self.source(), size, self.spec.seed, self.crew(), &self.progress())?;
+        let Sample { x, weights, moments, tally } =
+            rows::sample(&self.source(), size, self.spec.seed, self.crew(), &self.progress())?;
         self.check(&moments, &tally)?;
         let (prepare, ..) = self.preparation(plan, &moments);
-        let ready = self.ready(plan, x, &moments, false)?;
+        let ready = self.ready(plan, x, weights.as_ref(), &moments, false)?;
         let kernel = ready.kernel;
         let mut negative = Negative { count: 0, all: false };
         let (basis, whitening) = match form {
@@ -312,11 +341,11 @@ impl Passes<'_> {
         map.coefficients = whitened(&solution.components);
         solution.components = map.coefficients.clone();
         (solution.active, solution.scale) = (ready.active, ready.scale);
-        let kind = if form == Form::Landmarks { "landmarks" } else { "random features" };
+        let kind = if form == Form::Landmarks { "landmark" } else { "random feature" };
         let sample = checked.nrows();
         self.talk.say(format!(
-            "{} {kind} (rank {width}) stand for the kernel: off by {:.2e} of its size on {}",
-            map.basis.len(),
+            "{} (rank {width}) stand for the kernel: off by {:.2e} of its size on {}",
+            count(map.basis.len() as u64, kind),
             error,
             count(sample as u64, "sampled row")
         ));
@@ -347,11 +376,19 @@ impl Passes<'_> {
         let AllRows { x, weights, labels: read, moments, tally } = self.all_rows()?;
         let read = read.ok_or_else(|| Error::Internal("no labels were read".into()))?;
         let factor = self.label_rows(labels, &read, weights.as_ref())?;
-        let ready = self.ready(plan, x, &moments, tally.dropped == 0)?;
+        let ready = self.ready(plan, x, weights.as_ref(), &moments, tally.dropped == 0)?;
         let comparands = Comparands::new(ready.kernel, &ready.x);
-        let problem = self.problem(plan, &comparands, weights.as_ref(), &|_, _| {})?;
+        let say = |text: String| self.talk.say(text);
+        let problem = self.problem(plan, &comparands, weights.as_ref(), &|_, _| {}, &say)?;
         let form = self.plan.taken().form;
-        let kernel::Supervised { solution, scores, means } = kernel::supervised(&problem, &factor.rows, form, factor.bound)?;
+        let kernel::Supervised { solution, scores, means } =
+            kernel::supervised(&problem, &factor.rows, form, factor.bound).map_err(|e| self.named(e))?;
+        if solution.certificate.orthogonality > 1e-6 {
+            self.talk.say(format!(
+                "note: ΘᵀKΘ differs from I by {:.1e}: the last components are near rounding, ask for fewer with -k",
+                solution.certificate.orthogonality
+            ));
+        }
         drop(problem);
         drop(comparands);
         if solution.components.nrows() == 0 {
@@ -360,7 +397,8 @@ impl Passes<'_> {
         }
         let freedom = moments.weight - 1.0;
         let k = solution.components.nrows();
-        let mut label = self.report(labels, &solution, None, factor.fourier, &moments, tally.unlabelled);
+        let spec = labels.spec();
+        let mut label = self.asked(|ask| ask.report(&spec, &solution, None, factor.fourier, &moments, tally.unlabelled));
         if let RowLabels::Classes { ids, classes } = &read
             && labels.kernel != LabelKernel::Rbf
         {
@@ -370,7 +408,7 @@ impl Passes<'_> {
         let hsic = solution.eigenvalues.iter().take(k).sum::<f64>() / (freedom * freedom);
         let variances = Some(spread(&scores, weights.as_ref(), moments.weight) / freedom);
         let supervision = Supervision { label, hsic, total_variance: means.trace / freedom, variances };
-        self.tell_rank(&solution, labels, factor.bound);
+        self.asked(|ask| ask.tell_rank(&solution, &spec, factor.bound));
         let n = ready.x.nrows();
         let (offset, mean) = (Array1::zeros(k), Array1::zeros(n));
         let negative = Negative { count: 0, all: false };
@@ -519,6 +557,6 @@ fn centroids(
         weight: *weight,
         centroid: (&sum / weight.max(f64::MIN_POSITIVE)).to_vec(),
     };
-    let listed = classes.len() <= super::supervised::LISTED_CLASSES;
+    let listed = classes.len() <= LISTED_CLASSES;
     classes.iter().zip(sums.rows()).zip(&totals).filter(|(_, w)| listed && **w > 0.0).map(report).collect()
 }

@@ -18,7 +18,7 @@ use crate::solve::Form;
 use crate::solve::kernel::{DENSE_UP_TO, SPILL_FROM, spill_bytes};
 use crate::source::block::Precision;
 use crate::source::spool::free_bytes;
-use ndarray::Array2;
+use ndarray::{Array1, Array2};
 use std::path::PathBuf;
 
 /// Rows that the median distance is taken over.
@@ -104,8 +104,14 @@ impl KernelPlan {
     }
 
     /// The kernel for so many features, and where γ comes from.
-    pub fn resolve(&self, sample: &Array2<f64>, seed: u64, talk: Talk) -> (Kernel, Option<String>) {
-        self.args.resolve(self.kind, sample.ncols(), || median(sample, seed), talk)
+    pub fn resolve(
+        &self,
+        sample: &Array2<f64>,
+        weights: Option<&Array1<f64>>,
+        seed: u64,
+        talk: Talk,
+    ) -> (Kernel, Option<String>) {
+        self.args.resolve(self.kind, sample.ncols(), || median(sample, weights, seed), talk)
     }
 
     /// The forms it could take.
@@ -170,6 +176,9 @@ impl KernelArgs {
         if self.sigma.is_some() && self.gamma.is_some() {
             return Err(Error::Misuse("--gamma and --sigma say the same thing; give one".into()));
         }
+        if self.sigma.is_some_and(|s| !(0.5 / (s * s)).is_finite() || 0.5 / (s * s) == 0.0) {
+            return Err(Error::Misuse("--sigma is so far from 1 that gamma = 1/(2 sigma²) is no number".into()));
+        }
         if self.gamma == Some(Gamma::Median) && kind != KernelKind::Rbf {
             return Err(Error::Misuse("--gamma median is about distances, which only the rbf kernel has; give a number".into()));
         }
@@ -226,22 +235,30 @@ impl KernelArgs {
     }
 }
 
-/// 1 / (2 median ‖x − y‖²) over the pairs of a seeded sample.
-pub fn median(rows: &Array2<f64>, seed: u64) -> f64 {
+/// 1 / (2 median ‖x − y‖²) over the pairs of a seeded sample that differ; a pair counts as often as its rows do.
+pub fn median(rows: &Array2<f64>, weights: Option<&Array1<f64>>, seed: u64) -> f64 {
     let n = rows.nrows();
     let picked = crate::solve::landmarks::shuffled(n, MEDIAN_OF.min(n), seed);
-    let mut distances = Vec::with_capacity(picked.len() * picked.len() / 2);
+    let mut pairs = Vec::with_capacity(picked.len() * picked.len() / 2);
     for (at, i) in picked.iter().enumerate() {
         for j in &picked[at + 1..] {
             let distance = rows.row(*i).iter().zip(rows.row(*j)).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-            distances.push(distance);
+            pairs.push((distance, weights.map_or(1.0, |w| w[*i] * w[*j])));
         }
     }
-    distances.retain(|d| *d > 0.0);
-    if distances.is_empty() {
-        return 1.0;
+    pairs.retain(|(d, w)| *d > 0.0 && *w > 0.0);
+    pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let half = pairs.iter().map(|(_, w)| w).sum::<f64>() / 2.0;
+    let mut below = 0.0;
+    for (at, (distance, weight)) in pairs.iter().enumerate() {
+        below += weight;
+        if below > half {
+            return 0.5 / distance;
+        }
+        if below == half {
+            return 1.0 / (distance + pairs.get(at + 1).map_or(*distance, |p| p.0));
+        }
     }
-    let middle = distances.len() / 2;
-    let (_, median, _) = distances.select_nth_unstable_by(middle, f64::total_cmp);
-    0.5 / *median
+    // All rows are the same: any will do.
+    1.0
 }

@@ -12,7 +12,9 @@ pub mod kernels;
 pub mod output;
 pub mod plan;
 pub mod rows;
+pub mod scan;
 pub mod scoring;
+pub mod states;
 pub mod supervised;
 
 use crate::error::Result;
@@ -29,6 +31,10 @@ pub fn name(command: &Command) -> &'static str {
         Command::Reconstruct(_) => "reconstruct",
         Command::Inspect(_) => "inspect",
         Command::Hsic(_) => "hsic",
+        Command::Scan(_) => "scan",
+        Command::Merge(_) => "merge",
+        Command::Subtract(_) => "subtract",
+        Command::Solve(_) => "solve",
         Command::Generate(_) => "generate",
         Command::Demo(_) => "demo",
     }
@@ -44,6 +50,10 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Reconstruct(args) => apply::reconstruct(args, talk),
         Command::Inspect(args) => inspect(args),
         Command::Hsic(args) => hsic::run(args, talk),
+        Command::Scan(args) => scan::run(args, talk),
+        Command::Merge(args) => states::merge(args, talk),
+        Command::Subtract(args) => states::subtract(args, talk),
+        Command::Solve(args) => states::solve(args, talk),
         Command::Generate(args) => crate::generate::run(args, talk),
         Command::Demo(args) => demo::run(args, talk),
     }

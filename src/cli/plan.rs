@@ -25,6 +25,7 @@ use crate::source::labels::{self, LabelRead, LabelWant};
 use crate::source::parquet::{DecodeBytes, decode_bytes, units};
 use crate::source::spool::Number;
 use crate::source::{Dataset, Features, Nulls, Want, columnwise, inputs};
+use crate::state::ask::LabelSpec;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -134,7 +135,8 @@ impl FitPlan {
         };
         let candidates = question.candidates(&budget);
         let (choice, reason) = choose(&candidates, spec, &question);
-        let model_bytes = kernel.as_ref().filter(|k| k.route != Route::Pca).map(|_| question.model_bytes());
+        let model_bytes =
+            kernel.as_ref().filter(|k| !matches!(k.route, Route::Pca | Route::UnitPca)).map(|_| question.model_bytes());
         let together = candidates[choice].form == Form::Primal && question.scores_and_s(candidates[choice].threads, &budget);
         let most_classes = question.most_classes(spec.form.form(), candidates[choice].threads, &budget) as usize;
         let block = question.block();
@@ -310,6 +312,12 @@ impl LabelPlan {
         LabelPlan::new(spec, dataset, &spec.label, spec.label_kernel).map(Some)
     }
 
+    /// What a model is told of them.
+    pub fn spec(&self) -> LabelSpec {
+        let LabelPlan { want, kernel, gamma, numeric, .. } = self;
+        LabelSpec { columns: want.columns.clone(), read: want.read, kernel: *kernel, gamma: *gamma, numeric: numeric.clone() }
+    }
+
     /// The identity kernel, which looks at no label.
     pub fn identity(spec: &FitSpec) -> LabelPlan {
         let want = LabelWant { columns: spec.label.clone(), read: LabelRead::Numbers };
@@ -318,7 +326,7 @@ impl LabelPlan {
     }
 
     /// What these columns are as labels.
-    fn new(spec: &FitSpec, dataset: &Dataset, columns: &[String], asked: Option<LabelKernel>) -> Result<LabelPlan> {
+    pub(super) fn new(spec: &FitSpec, dataset: &Dataset, columns: &[String], asked: Option<LabelKernel>) -> Result<LabelPlan> {
         let misuse = |problem: String| Err(Error::Misuse(problem));
         let mut classes = spec.classes || asked == Some(LabelKernel::Delta);
         for name in columns {

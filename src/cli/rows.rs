@@ -67,6 +67,8 @@ pub fn all(source: &dyn Source, most: u64, crew: Crew, watch: &dyn Watch) -> Res
 pub struct Sample {
     /// At most as many rows as asked for.
     pub x: Array2<f64>,
+    /// Their weights, where there are any.
+    pub weights: Option<Array1<f64>>,
     /// n, W, μ, spread of all rows.
     pub moments: Moments,
     /// What must be told.
@@ -79,34 +81,38 @@ pub fn sample(source: &dyn Source, count: usize, seed: u64, crew: Crew, watch: &
     let mut spread = Spread::new(d);
     let mut rng = Pcg64::new(u128::from(seed), 0x5A4D_91E5);
     // Where each came from, so that the sample is in file order.
-    let mut kept: Vec<(u64, Array1<f64>)> = Vec::new();
+    let mut kept: Vec<(u64, Array1<f64>, f64)> = Vec::new();
+    let mut weighted = false;
     let mut seen = 0u64;
     let tally = pass::each(source, crew, watch, |block| {
         let weights = block.weights.clone();
+        weighted |= weights.is_some();
         spread.update(block.clone());
         let part = with_nan(block);
         for (i, row) in part.rows().into_iter().enumerate() {
-            if weights.as_ref().is_some_and(|w| w[i] == 0.0) {
+            let weight = weights.as_ref().map_or(1.0, |w| w[i]);
+            if weight == 0.0 {
                 continue;
             }
             if kept.len() < count {
-                kept.push((seen, row.to_owned()));
+                kept.push((seen, row.to_owned(), weight));
             } else {
                 let at = rng.random_range(0..=seen) as usize;
                 if at < count {
-                    kept[at] = (seen, row.to_owned());
+                    kept[at] = (seen, row.to_owned(), weight);
                 }
             }
             seen += 1;
         }
         Ok(())
     })?;
-    kept.sort_unstable_by_key(|(at, _)| *at);
+    kept.sort_unstable_by_key(|(at, ..)| *at);
     let moments = spread.finish();
     let mut x = Array2::zeros((kept.len(), d));
-    x.rows_mut().into_iter().zip(&kept).for_each(|(mut to, (_, from))| to.assign(from));
+    x.rows_mut().into_iter().zip(&kept).for_each(|(mut to, (_, from, _))| to.assign(from));
+    let weights = weighted.then(|| kept.iter().map(|(.., w)| *w).collect());
     fill(&mut x, &moments.mean);
-    Ok(Sample { x, moments, tally })
+    Ok(Sample { x, weights, moments, tally })
 }
 
 fn with_nan(mut block: Block) -> Array2<f64> {

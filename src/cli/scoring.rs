@@ -5,9 +5,8 @@
 
 use super::args::{FitSpec, cores};
 use super::candidates::LabelShape;
-use super::forms::{Fitted, Passes};
+use super::forms::Passes;
 use super::plan::{FitPlan, PLANNED_CLASSES};
-use super::supervised::Gathered;
 use crate::accumulate::{ClassLimit, ClassSums, CoMoment, Cross, LabelMap, Moments};
 use crate::error::{Error, Result};
 use crate::model::ScoringReport;
@@ -16,6 +15,7 @@ use crate::solve::scoring::{self, Keep};
 use crate::solve::solve;
 use crate::source::block::Precision;
 use crate::source::{LabelRead, LabelWant, ParquetSource, Tally, Want};
+use crate::state::ask::{Fitted, Gathered, narrowed};
 use ndarray::{Array1, Axis};
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ impl Passes<'_> {
             _ if tally.dropped > 0 => None,
             (Some(s), ..) => Some(self.fit_part(s, &moments, &kept, tally)?),
             (None, Some(gathered), Some(labels)) => {
-                let fitted = self.supervise(labels, gathered.part(&kept))?;
+                let fitted = self.asked(|ask| ask.supervise(&labels.spec(), gathered.part(&kept)))?;
                 Some(Fitted { tally: narrowed(tally, &kept), ..fitted })
             }
             _ => None,
@@ -167,13 +167,6 @@ impl Passes<'_> {
         let (moments, solution) = solve(CoMoment { moments, s }, self.plan.scaling, self.spec.components, cores())?;
         Ok(Fitted { moments, solution, tally: narrowed(tally, kept), supervision: None, kernel: None })
     }
-}
-
-/// The tally of the kept features, by their new positions.
-fn narrowed(tally: Tally, kept: &[usize]) -> Tally {
-    let place = |j: &u32| kept.binary_search(&(*j as usize)).ok().map(|at| at as u32);
-    let only = |counts: &std::collections::BTreeMap<u32, u64>| counts.iter().filter_map(|(j, n)| Some((place(j)?, *n))).collect();
-    Tally { missing: only(&tally.missing), rounded: only(&tally.rounded), ..tally }
 }
 
 /// The plan for the kept features alone.

@@ -65,6 +65,25 @@ impl<'a> Comparands<'a> {
         self.kernel.diagonal(&self.squares)
     }
 
+    /// About how far an entry of K is off: rounding of the kernel itself, and of the argument it was made from.
+    pub fn entry_noise(&self) -> f64 {
+        let largest = self.diagonal().iter().fold(0.0f64, |m, k| m.max(k.abs()));
+        let longest = self.squares.iter().copied().fold(0.0, f64::max);
+        let terms = (self.width() as f64).sqrt();
+        let argument = match *self.kernel() {
+            Kernel::Rbf { gamma } => 2.0 * gamma * longest,
+            Kernel::Poly { degree, .. } => largest * terms * f64::from(degree),
+            Kernel::Sigmoid { gamma, .. } => gamma * longest * terms,
+            Kernel::Linear { .. } | Kernel::Cosine => largest * terms,
+        };
+        f64::EPSILON * (largest + argument)
+    }
+
+    /// True when all squared lengths are numbers.
+    pub fn is_finite(&self) -> bool {
+        self.squares.iter().all(|s| s.is_finite())
+    }
+
     /// k of some of the rows with some others of them.
     pub fn tile(&self, i: Range<usize>, j: Range<usize>, k: ArrayViewMut2<'_, f64>) {
         let (x, y) = (self.rows.slice(s![i.clone(), ..]), self.rows.slice(s![j.clone(), ..]));

@@ -154,7 +154,8 @@ impl Comparer<'_> {
             along += &tile.dot(&map.mean.slice(s![columns]));
         });
         scores.rows_mut().into_iter().zip(&map.offset).for_each(|(mut row, o)| row -= *o);
-        let lengths = (own - 2.0 * &along + map.grand_mean).mapv(|l: f64| l.max(0.0));
+        // What is no number stays none.
+        let lengths = (own - 2.0 * &along + map.grand_mean).mapv(|l: f64| if l < 0.0 { 0.0 } else { l });
         (scores, lengths)
     }
 

@@ -94,8 +94,11 @@ fn tanh<M: MulAdd>(x: f64) -> f64 {
 
 #[inline(always)]
 fn rbf_row<M: MulAdd>(row: &mut [f64], gamma: f64, a: f64, b: &[f64]) {
-    // ‖x−y‖² is never negative but for rounding.
-    row.iter_mut().zip(b).for_each(|(t, b)| *t = exp::<M>(-gamma * (a + b - 2.0 * *t).max(0.0)));
+    // ‖x−y‖² is never negative but for rounding; where squares overflow it is beyond all numbers, and k is 0.
+    row.iter_mut().zip(b).for_each(|(t, b)| {
+        let distance = a + b - 2.0 * *t;
+        *t = exp::<M>(-gamma * if distance < 0.0 { 0.0 } else { distance });
+    });
 }
 
 #[inline(always)]

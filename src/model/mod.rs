@@ -10,6 +10,7 @@
 //! | `components` | k × d | rows of Uᵀ, orthonormal; a kernel model has a [`KernelMap`] instead |
 //! | `eigenvalues` | all known | of the seed's matrix, without 1/n, descending |
 
+pub mod container;
 pub mod file;
 
 use crate::accumulate::Moments;
@@ -309,6 +310,12 @@ pub struct LedgerEntry {
 }
 
 impl LedgerEntry {
+    /// True when it is the same content: an empty file is only itself.
+    pub fn is_same(&self, other: &LedgerEntry) -> bool {
+        let content = (self.size, self.rows, &self.footer_hash) == (other.size, other.rows, &other.footer_hash);
+        content && (self.rows > 0 || self.path == other.path)
+    }
+
     /// One entry per file.
     pub fn of(dataset: &Dataset) -> Vec<LedgerEntry> {
         let entry = |f: &crate::source::FileInfo| LedgerEntry {

@@ -125,6 +125,13 @@ impl<'a> Projector<'a> {
         rows
     }
 
+    /// The mean of the training scores along a component: 0, but where a kernel model does not centre.
+    fn mean_score(&self, i: usize) -> f64 {
+        let uncentred = self.model.kernel_map().filter(|_| !self.model.header.center);
+        let means = uncentred.and_then(|map| Some(map.coefficients.row(i).dot(map.kernel_means.as_ref()?)));
+        means.unwrap_or(0.0)
+    }
+
     /// Distance to the subspace and within it.
     pub fn diagnostics(&self, projected: &Projected) -> Diagnostics {
         let Projected { prepared, scores, lengths } = projected;
@@ -136,12 +143,14 @@ impl<'a> Projector<'a> {
             (Map::Kernel(_), lengths) => {
                 let mut left = lengths.clone().unwrap_or_else(|| Array1::zeros(scores.ncols()));
                 scores.rows().into_iter().for_each(|row| left.zip_mut_with(&row, |l, z| *l -= z * z));
-                left.mapv(|l| l.max(0.0).sqrt())
+                left.mapv(|l| if l < 0.0 { 0.0 } else { l.sqrt() })
             }
         };
         let mut t2 = Array1::zeros(scores.ncols());
-        for (row, variance) in scores.rows().into_iter().zip(self.model.explained_variance().unwrap_or_default()) {
-            t2.zip_mut_with(&row, |t, z| *t += z * z / variance);
+        let variances = self.model.explained_variance().unwrap_or_default();
+        for (i, (row, variance)) in scores.rows().into_iter().zip(variances).enumerate() {
+            let mean = self.mean_score(i);
+            t2.zip_mut_with(&row, |t, z| *t += (z - mean) * (z - mean) / variance);
         }
         Diagnostics { error, t2 }
     }

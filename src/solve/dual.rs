@@ -67,7 +67,7 @@ pub fn finish(
     let orthogonality = blas::parallel(threads, || super::orthogonality(&u));
     let Decomposed { spectrum, trace, rules, max_residual, trace_error, .. } = decomposed;
     let mixed_error = moments.mixed_error;
-    let certificate = Certificate { max_residual, orthogonality, trace_error, mixed_error, iteration: None };
+    let certificate = Certificate { max_residual, orthogonality, trace_error, mixed_error, lost_digits: None, iteration: None };
     let (rank, eigenvalues) = (spectrum.rank(), spectrum.values);
     Ok(Solution { form: Form::Dual, active, scale, components: u, eigenvalues, rank, trace, rules, certificate })
 }

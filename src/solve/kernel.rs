@@ -10,6 +10,10 @@
 //!         Θ = N V Σ⁻¹, and ΘᵀKΘ = I
 //! ```
 //!
+//! An entry of K is right to `noise` = eps · (max k(x, x) and what its argument lost), so eigenvalues below n times that are
+//! rounding, whatever λ₁ is: centring may have taken most of K away. Coefficients are centred to the last digit, since
+//! those of small components are large and would let a constant of k(x) through.
+//!
 //! [`KernelMatrix::times`] makes K tile by tile, those on and above the diagonal, each once per product:
 //!
 //! ```text
@@ -77,6 +81,9 @@ pub fn spill_bytes(n: u64) -> u64 {
     let stripes = n.div_ceil(STRIPE as u64);
     8 * (STRIPE as u64).saturating_mul(stripes.saturating_mul(n) - STRIPE as u64 * stripes * stripes.saturating_sub(1) / 2)
 }
+
+/// What is said of a kernel that is not finite.
+const OVERFLOWS: &str = "the kernel overflows: its arguments are too large; scale the columns with --standardize, or give a smaller --gamma or --degree";
 
 /// K over some rows, made by tiles.
 pub struct KernelMatrix<'a> {
@@ -207,6 +214,8 @@ pub struct KernelProblem<'a> {
     pub threads: usize,
     /// Told after each product.
     pub watch: &'a dyn Fn(usize, f64),
+    /// Told what users must know.
+    pub say: &'a dyn Fn(String),
 }
 
 /// What the kernel is on average.
@@ -274,6 +283,19 @@ impl Centring {
         p
     }
 
+    /// Makes each row sum to 0, which all but rounding it does.
+    fn settle(&self, coefficients: &mut Array2<f64>) {
+        for mut row in coefficients.rows_mut() {
+            for _ in 0..2 {
+                let mean = row.sum() / self.total;
+                match &self.weights {
+                    None => row -= mean,
+                    Some(w) => row.scaled_add(-mean, w),
+                }
+            }
+        }
+    }
+
     /// y Jᵀ D^½.
     fn image(&self, mut y: Array2<f64>) -> Array2<f64> {
         for mut row in y.rows_mut() {
@@ -297,10 +319,33 @@ impl KernelProblem<'_> {
         }
         let (found, means) = self.search()?;
         let missed = found.unconverged(self.tolerance);
-        if !missed.is_empty() && self.dense {
+        if (!missed.is_empty() || found.vectors.nrows() == 0) && self.dense {
+            let products = found.products;
+            (self.say)(match missed.is_empty() {
+                true => {
+                    format!("note: {products} products do not reach -k {}; the whole matrix fits and is decomposed", self.asked)
+                }
+                false => format!(
+                    "note: after {products} products some components miss the tolerance; the whole matrix fits and is decomposed"
+                ),
+            });
+            drop(found);
             return self.solve_dense();
         }
         self.solution(found, means)
+    }
+
+    /// What an eigenvalue must exceed to be more than rounding.
+    fn noise(&self) -> f64 {
+        self.matrix.rows.entry_noise()
+            * self.matrix.rows.len() as f64
+            * self.weights.map_or(1.0, |w| w.iter().fold(0.0, |m: f64, w| m.max(*w)))
+    }
+
+    /// The same over the first of these values.
+    fn rank_tolerance(&self, largest: f64) -> f64 {
+        let n = self.matrix.rows.len();
+        rank_tolerance(n as u64, n).max(self.noise() / largest.max(f64::MIN_POSITIVE))
     }
 
     fn centring(&self) -> Centring {
@@ -315,7 +360,7 @@ impl KernelProblem<'_> {
         let trace = over(&diagonal) - centring.total * grand;
         match trace.is_finite() && rows.iter().all(|m| m.is_finite()) {
             true => Ok(KernelMeans { rows, grand, trace }),
-            false => Err(Error::Misuse("the kernel overflows: its arguments are too large; scale the columns with --standardize, or give a smaller --gamma or --degree".into())),
+            false => Err(Error::data(Default::default(), OVERFLOWS)),
         }
     }
 
@@ -367,8 +412,12 @@ impl KernelProblem<'_> {
                 self.asked
             )));
         }
-        let tolerance = rank_tolerance(n as u64, n);
-        let least = -tolerance * found.values.first().copied().unwrap_or(0.0).abs();
+        let largest = found.values.first().copied().unwrap_or(0.0);
+        let tolerance = self.rank_tolerance(largest);
+        let least = -tolerance * largest.abs();
+        let below: f64 = found.values.iter().filter(|v| **v < least).sum();
+        // The shares are of what is positive: what was seen of the rest is taken out of the trace.
+        let means = KernelMeans { trace: means.trace - below, ..means };
         let negative = Negative { count: found.values.iter().filter(|v| **v < least).count(), all: found.complete };
         let spectrum = Spectrum::leading(found.values.iter().take(sought).copied(), tolerance, n - 1);
         let kept = sought.min(spectrum.above);
@@ -386,6 +435,7 @@ impl KernelProblem<'_> {
             orthogonality: super::orthogonality(&v),
             trace_error: None,
             mixed_error: None,
+            lost_digits: None,
             iteration: Some(iteration),
         };
         self.finished(v, spectrum, certificate, means, negative)
@@ -402,18 +452,21 @@ impl KernelProblem<'_> {
         blas::mirror(&mut a);
         let decomposed = blas::parallel(self.threads, || blas::eigh(a.clone()));
         let (values, vectors) = decomposed.map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
-        let tolerance = rank_tolerance(n as u64, n);
         let largest = values.iter().last().copied().unwrap_or(0.0);
+        let tolerance = self.rank_tolerance(largest);
         let negative = Negative { count: values.iter().filter(|v| **v < -tolerance * largest.abs()).count(), all: true };
+        let trace_error = Some(super::relative(means.trace, values.sum()));
         let spectrum = Spectrum::whole(values.iter().rev().copied(), tolerance, n - 1);
+        let means = KernelMeans { trace: spectrum.values.sum(), ..means };
         let rules = Rules::kernel(&spectrum, means.trace);
         let v = spectrum::leading(&vectors, rules.keep(self.asked)?);
         let residuals = blas::parallel(self.threads, || super::residuals(&a, &spectrum, &v));
         let certificate = Certificate {
             max_residual: residuals.into_iter().fold(0.0, f64::max),
             orthogonality: super::orthogonality(&v),
-            trace_error: Some(super::relative(means.trace, values.sum())),
+            trace_error,
             mixed_error: None,
+            lost_digits: None,
             iteration: None,
         };
         self.finished(v, spectrum, certificate, means, negative)
@@ -435,6 +488,7 @@ impl KernelProblem<'_> {
         if let Some(roots) = &centring.roots {
             v *= roots;
         }
+        centring.settle(&mut v);
         let trace = means.trace;
         let (rank, eigenvalues) = (spectrum.rank(), spectrum.values);
         let (form, active, scale) = (Form::Exact, Vec::new(), None);
@@ -466,16 +520,23 @@ pub fn supervised(problem: &KernelProblem<'_>, labels: &Array2<f64>, form: Form,
     drop(q);
     let means = problem.means(y.row(r).to_owned(), &centring)?;
     y = y.slice(s![..r, ..]).to_owned();
-    let (tolerance, bound) = (rank_tolerance(n as u64, r), bound.min(r).min(n.saturating_sub(1)));
+    let bound = bound.min(r).min(n.saturating_sub(1));
     let mut square = blas::parallel(problem.threads, || labels.dot(&y.t()));
     blas::mirror(&mut square);
-    let eigen = super::eigen(&square, tolerance, bound, problem.asked, problem.threads)?;
     let trace = square.diag().sum();
-    let rules = Rules::supervised(&eigen.spectrum, trace);
+    // The rounding of K is felt through the largest column of N; the trace bounds the first eigenvalue from both sides.
+    let longest = labels.rows().into_iter().map(|row| row.dot(&row)).fold(0.0, f64::max);
+    let noise = problem.noise() * longest;
+    let tolerance = rank_tolerance(n as u64, r).max(noise * r as f64 / trace.max(f64::MIN_POSITIVE));
+    let mut eigen = super::eigen(&square, tolerance, bound, problem.asked, problem.threads)?;
+    eigen.spectrum.drop_below(noise);
+    let total = if eigen.spectrum.whole { eigen.spectrum.values.sum() } else { trace };
+    let rules = Rules::supervised(&eigen.spectrum, total);
     let v = spectrum::leading(&eigen.vectors, rules.keep(problem.asked)?);
     let mut over = v.clone();
     super::over_roots(&mut over, &eigen.spectrum);
-    let theta = blas::parallel(problem.threads, || over.dot(labels));
+    let mut theta = blas::parallel(problem.threads, || over.dot(labels));
+    centring.settle(&mut theta);
     let scores = blas::parallel(problem.threads, || over.dot(&y));
     // ΘᵀKΘ
     let mut gram = blas::parallel(problem.threads, || theta.dot(&scores.t()));
@@ -489,11 +550,12 @@ pub fn supervised(problem: &KernelProblem<'_>, labels: &Array2<f64>, form: Form,
         orthogonality: gram.iter().fold(0.0, |m, g| g.abs().max(m)),
         trace_error: eigen.sum.map(|sum| super::relative(trace, sum)),
         mixed_error: None,
+        lost_digits: None,
         iteration: None,
     };
     let (rank, eigenvalues) = (eigen.spectrum.rank(), eigen.spectrum.values);
     let (active, scale) = (Vec::new(), None);
-    let solution = Solution { form, active, scale, components: theta, eigenvalues, rank, trace, rules, certificate };
+    let solution = Solution { form, active, scale, components: theta, eigenvalues, rank, trace: total, rules, certificate };
     Ok(Supervised { solution, scores, means })
 }
 

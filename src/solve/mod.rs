@@ -106,6 +106,9 @@ pub struct Certificate {
     pub trace_error: Option<f64>,
     /// Largest relative error of a checked f32 product; null when all arithmetic was f64.
     pub mixed_error: Option<f64>,
+    /// Digits that taking parts out of a state has cost; null where none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_digits: Option<f64>,
     /// What an iteration over the data reached; null where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iteration: Option<Iteration>,
@@ -227,7 +230,7 @@ fn problem(sums: CoMoment, scaling: Scaling) -> (Moments, Array2<f64>, Vec<usize
 fn certify(a: &Array2<f64>, eigen: &Eigen, u: &Array2<f64>, trace: f64, mixed_error: Option<f64>) -> Certificate {
     let max_residual = residuals(a, &eigen.spectrum, u).into_iter().fold(0.0, f64::max);
     let trace_error = eigen.sum.map(|sum| relative(trace, sum));
-    Certificate { max_residual, orthogonality: orthogonality(u), trace_error, mixed_error, iteration: None }
+    Certificate { max_residual, orthogonality: orthogonality(u), trace_error, mixed_error, lost_digits: None, iteration: None }
 }
 
 /// ‖Av − λv‖ / λ₁ of each row v.

@@ -146,6 +146,7 @@ impl Operator {
             orthogonality: super::orthogonality(&components),
             trace_error: found.complete.then(|| super::relative(trace, found.values.iter().sum())),
             mixed_error: moments.mixed_error,
+            lost_digits: None,
             iteration: Some(iteration),
         };
         let (rank, eigenvalues) = (spectrum.rank(), spectrum.values);

@@ -36,6 +36,14 @@ impl Spectrum {
         Spectrum { values, above, whole }
     }
 
+    /// Values that are no larger than this are rounding, too.
+    pub fn drop_below(&mut self, noise: f64) {
+        let above = self.values.iter().take(self.above).take_while(|v| **v > noise).count();
+        self.whole |= above < self.above;
+        self.above = above;
+        self.values.iter_mut().skip(above).for_each(|v| *v = 0.0);
+    }
+
     /// Forgets the values beyond this many, which can only be 0.
     pub fn cut(&mut self, most: usize) {
         self.values = self.values.iter().take(most).copied().collect();

@@ -88,6 +88,7 @@ pub fn solve(
         orthogonality: super::orthogonality(&components),
         trace_error: eigen.sum.map(|sum| super::relative(trace, sum)),
         mixed_error: moments.mixed_error,
+        lost_digits: None,
         iteration: None,
     };
     let (rank, eigenvalues) = (eigen.spectrum.rank(), eigen.spectrum.values);

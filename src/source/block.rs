@@ -127,6 +127,26 @@ impl Block {
         Ok(self)
     }
 
+    /// Some of its rows, ascending, with nothing to be told of them.
+    pub fn part(&self, rows: &[usize]) -> Block {
+        let place: std::collections::HashMap<u32, u32> = match self.missing.is_empty() {
+            true => Default::default(),
+            false => rows.iter().enumerate().map(|(to, from)| (*from as u32, to as u32)).collect(),
+        };
+        let missing = |cell: &MissingCell| Some(MissingCell { row: *place.get(&cell.row)?, feature: cell.feature });
+        Block {
+            values: match &self.values {
+                Values::F64(x) => Values::F64(x.select(Axis(0), rows)),
+                Values::F32(x) => Values::F32(x.select(Axis(0), rows)),
+            },
+            weights: self.weights.as_ref().map(|w| w.select(Axis(0), rows)),
+            labels: self.labels.clone().map(|labels| labels.select(rows)),
+            missing: self.missing.iter().filter_map(missing).collect(),
+            kept: None,
+            tally: Tally::default(),
+        }
+    }
+
     /// Its numbers as f64, in the block's own order.
     pub fn into_f64(self) -> Array2<f64> {
         match self.values {

@@ -66,6 +66,30 @@ pub struct Features {
 }
 
 impl Features {
+    /// The numeric columns of a schema, or those named.
+    pub fn of_schema(schema: &arrow::datatypes::Schema, names: &[&str]) -> Result<Features> {
+        let column = |field: &arrow::datatypes::Field| match Kind::of(field.data_type(), None) {
+            Kind::Scalar(t) => Some((t, None)),
+            Kind::Vector(t, Some(width)) => Some((t, Some(width))),
+            _ => None,
+        };
+        let feature = |field: &arrow::datatypes::Field, (value, width): (arrow::datatypes::DataType, Option<usize>)| {
+            FeatureColumn { name: field.name().clone(), value: value.to_string(), width, elements: None }
+        };
+        if names.is_empty() {
+            let columns = schema.fields().iter().filter_map(|f| Some(feature(f, column(f)?))).collect();
+            return Ok(Features { columns });
+        }
+        let named = |name: &&str| {
+            let all = schema.fields().iter().map(|f| f.name().as_str());
+            let field = schema.field_with_name(name).map_err(|_| unknown(std::path::Path::new(""), name, all))?;
+            let kind =
+                column(field).ok_or_else(|| Error::Misuse(format!("column '{name}' is {}, not numbers", field.data_type())))?;
+            Ok(feature(field, kind))
+        };
+        Ok(Features { columns: names.iter().map(named).collect::<Result<_>>()? })
+    }
+
     /// Number of features (d).
     pub fn len(&self) -> usize {
         self.columns.iter().map(FeatureColumn::len).sum()
@@ -267,6 +291,36 @@ fn list(columns: &[ColumnInfo]) -> String {
         parts.push(format!("and {} more", columns.len() - parts.len()));
     }
     parts.join(", ")
+}
+
+/// Positions of the features that names and globs choose, by column or by feature; `None` for all of them. Every entry
+/// must cover one at least.
+pub fn matching(features: &Features, columns: &[String], exclude: &[String]) -> Result<Option<Vec<usize>>> {
+    if columns.is_empty() && exclude.is_empty() {
+        return Ok(None);
+    }
+    let owners = features.columns.iter().flat_map(|c| std::iter::repeat_n(c.name.as_str(), c.len()));
+    let names: Vec<(&str, String)> = owners.zip(features.names()).collect();
+    let covered = |entries: &[String]| -> Result<HashSet<usize>> {
+        let mut all = HashSet::new();
+        for entry in entries {
+            let pattern = glob::Pattern::new(entry).map_err(|e| Error::Misuse(format!("'{entry}' is no glob: {e}")))?;
+            let hit = |(owner, name): &(&str, String)| pattern.matches(owner) || pattern.matches(name) || name == entry;
+            let hits: Vec<usize> = (0..names.len()).filter(|j| hit(&names[*j])).collect();
+            if hits.is_empty() {
+                return Err(unknown(std::path::Path::new(""), entry, names.iter().map(|(_, n)| n.as_str())));
+            }
+            all.extend(hits);
+        }
+        Ok(all)
+    };
+    let (included, excluded) = (covered(columns)?, covered(exclude)?);
+    let chosen = |j: &usize| (columns.is_empty() || included.contains(j)) && !excluded.contains(j);
+    let kept: Vec<usize> = (0..names.len()).filter(chosen).collect();
+    match kept.is_empty() {
+        true => Err(Error::Misuse("no feature is left; --exclude leaves all of them out".into())),
+        false => Ok(Some(kept)),
+    }
 }
 
 fn patterns(names: &[String]) -> Vec<glob::Pattern> {

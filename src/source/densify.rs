@@ -347,6 +347,35 @@ pub(super) fn count_rounded(array: &ArrayRef) -> u64 {
     count as u64
 }
 
+/// A block of rows that another engine holds: its features by name, nulls refused.
+pub fn block_of(features: &Features, rows: &RecordBatch) -> Result<Block> {
+    let schema = rows.schema();
+    let position = |c: &FeatureColumn| {
+        let names = schema.fields().iter().map(|f| f.name().as_str());
+        let found = schema.index_of(&c.name).map(Origin::Batch);
+        found.map_err(|_| super::columns::unknown(Path::new(""), &c.name, names))
+    };
+    let densify = Densify {
+        features,
+        origins: features.columns.iter().map(position).collect::<Result<_>>()?,
+        weight: None,
+        labels: None,
+        kept: None,
+        nulls: Nulls::Error,
+        precision: Precision::Exact,
+        advice: "leave the row out",
+        path: Path::new("record batch"),
+    };
+    let none = || Err(Error::Internal("a record batch has no column to decode".into()));
+    densify.block(Incoming {
+        rows: rows.num_rows(),
+        first_row: 0,
+        batch: rows,
+        direct: &mut |_, _, _| none(),
+        vectors: &mut |_, _| none(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

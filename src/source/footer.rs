@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    fn of(data_type: &DataType, width: Option<usize>) -> Kind {
+    pub(super) fn of(data_type: &DataType, width: Option<usize>) -> Kind {
         match data_type {
             DataType::FixedSizeList(item, n) => match number(item.data_type()) {
                 Some(value) => Kind::Vector(value, Some(*n as usize)),

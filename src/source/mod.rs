@@ -27,6 +27,7 @@ pub mod spool;
 pub use block::{Block, MissingCell, Nulls, Tally, Values};
 pub use columns::{FeatureColumn, Features};
 pub use columnwise::Columnwise;
+pub use densify::block_of;
 pub use footer::{Dataset, FileInfo};
 pub use labels::{LabelRead, LabelWant, Labels};
 pub use mapped::Mapped;

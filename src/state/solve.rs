@@ -1,0 +1,297 @@
+//! Sums → model: any method they allow, on any of their columns, without touching the data.
+
+use super::ask::{Ask, Fitted, Gathered, LabelSpec, identity_of, narrowed};
+use super::sums::LabelMoments;
+use super::{State, WARN_FROM_DIGITS};
+use crate::accumulate::CoMoment;
+use crate::error::{Error, Result};
+use crate::model::{Method, Model, Provenance, ScoringReport};
+use crate::solve::rules::Components;
+use crate::solve::scoring::{self, Keep, Score};
+use crate::solve::supervised::{LabelKernel, one_hot};
+use crate::solve::{Form, Scaling, solve};
+use crate::source::{Features, LabelRead, Tally};
+use ndarray::{Array1, Axis};
+use std::path::PathBuf;
+
+/// What model to make of a state.
+#[derive(Debug, Clone)]
+pub struct Solve {
+    /// pca or spca.
+    pub method: Method,
+    /// How many components.
+    pub components: Components,
+    /// Positions of the features that take part, ascending; `None` for all.
+    pub features: Option<Vec<usize>>,
+    /// What is done to them.
+    pub scaling: Scaling,
+    /// Features kept by their score against the label.
+    pub select: Option<Select>,
+    /// Of spca: primal or dual.
+    pub form: Option<Form>,
+    /// Of spca: tell the variance along each component, where S is kept.
+    pub with_variance: bool,
+    /// Of spca: delta or linear; by default what the labels are.
+    pub label_kernel: Option<LabelKernel>,
+    /// BLAS threads of the decomposition: a property of the machine, since it may change the last digits.
+    pub threads: usize,
+}
+
+/// Which features are kept by their score against the label.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Select {
+    /// How many, or how good.
+    pub keep: Keep,
+    /// By magnitude or not.
+    pub score: Score,
+}
+
+impl Default for Solve {
+    /// Centred PCA of all features, ten components.
+    fn default() -> Solve {
+        Solve {
+            method: Method::Pca,
+            components: Components::default(),
+            features: None,
+            scaling: Scaling { center: true, standardize: false },
+            select: None,
+            form: None,
+            with_variance: false,
+            label_kernel: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// The sums of a state, finished and cut to some features.
+struct Finished {
+    features: Features,
+    second: Option<CoMoment>,
+    labels: Option<LabelMoments>,
+    tally: Tally,
+}
+
+impl Finished {
+    fn part(self, kept: &[usize]) -> Finished {
+        let keep: std::collections::HashSet<usize> = kept.iter().copied().collect();
+        let gone: Vec<usize> = (0..self.features.len()).filter(|j| !keep.contains(j)).collect();
+        if gone.is_empty() {
+            return self;
+        }
+        let second = self.second.map(|c| {
+            let s = c.s.select(Axis(0), kept).select(Axis(1), kept).as_standard_layout().into_owned();
+            CoMoment { moments: c.moments.part(kept), s }
+        });
+        Finished {
+            features: self.features.without(&gone),
+            second,
+            labels: self.labels.map(|l| l.part(kept)),
+            tally: narrowed(self.tally, kept),
+        }
+    }
+}
+
+impl LabelMoments {
+    fn part(self, kept: &[usize]) -> LabelMoments {
+        match self {
+            LabelMoments::Classes(mut c) => {
+                c.moments = c.moments.part(kept);
+                c.m = c.m.select(Axis(1), kept).as_standard_layout().into_owned();
+                LabelMoments::Classes(c)
+            }
+            LabelMoments::Numbers(mut c) => {
+                c.moments = c.moments.part(kept);
+                c.m = c.m.select(Axis(1), kept).as_standard_layout().into_owned();
+                LabelMoments::Numbers(c)
+            }
+        }
+    }
+
+    /// The score of each feature; the first label column counts.
+    pub(super) fn scores(&self, scaling: Scaling) -> Array1<f64> {
+        match self {
+            LabelMoments::Classes(c) => scoring::classes(c),
+            LabelMoments::Numbers(c) => scoring::numeric(c, scaling),
+        }
+    }
+}
+
+impl State {
+    /// Makes a model; `say` is told what users must know.
+    pub fn solve(&self, ask: &Solve, say: &dyn Fn(String)) -> Result<Model> {
+        if self.about.progress.is_some() {
+            return Err(Error::Misuse("this is the checkpoint of a scan that is not done; finish the scan first".into()));
+        }
+        let digits = self.lost_digits();
+        if digits >= WARN_FROM_DIGITS {
+            say(format!(
+                "warning: subtractions have cost this state about {digits:.0} of 16 digits; scan again for a better one"
+            ));
+        }
+        let sums = self.whole();
+        let finished = Finished {
+            features: self.about.columns.clone(),
+            second: sums.co_moment(),
+            labels: sums.label_moments(),
+            tally: self.about.tally.clone().into(),
+        };
+        drop(sums);
+        let mut finished = match &ask.features {
+            Some(kept) => finished.part(kept),
+            None => finished,
+        };
+        let (mut report, mut scores) = (None, None);
+        if let Some(select) = ask.select {
+            let (cut, kept, all) = self.select(&finished, ask, select, say)?;
+            finished = finished.part(&kept);
+            (report, scores) = (Some(cut), Some(all));
+        }
+        self.model(finished, ask, report, scores, say)
+    }
+
+    fn select(
+        &self,
+        finished: &Finished,
+        ask: &Solve,
+        select: Select,
+        say: &dyn Fn(String),
+    ) -> Result<(ScoringReport, Vec<usize>, Array1<f64>)> {
+        let (Some(labels), Some(about)) = (&finished.labels, &self.about.labels) else {
+            return Err(Error::Misuse("this state has no labels to score by; scan with --label".into()));
+        };
+        if about.columns.len() > 1 {
+            return Err(Error::Misuse("features are scored against one label column; scan with one --label".into()));
+        }
+        let scores = labels.scores(ask.scaling);
+        let (kept, cut) = scoring::select(&scores, select.score, select.keep);
+        if kept.is_empty() {
+            let best = scores.iter().fold(0.0f64, |a, b| a.max(b.abs()));
+            return Err(Error::Misuse(format!("no feature scores as much as --score-threshold; the best scores {best}")));
+        }
+        let by = about.columns.join(", ");
+        let all = crate::report::text::count(scores.len() as u64, "feature");
+        say(format!("scored by {by}: kept {} of {all}, the least score kept {cut:.4}", kept.len()));
+        let report = ScoringReport {
+            by,
+            classes: about.classes,
+            score: select.score,
+            keep: select.keep,
+            kept: kept.len(),
+            cut,
+            candidates: finished.features.clone(),
+        };
+        Ok((report, kept, scores))
+    }
+
+    fn model(
+        &self,
+        finished: Finished,
+        ask: &Solve,
+        scoring: Option<ScoringReport>,
+        feature_scores: Option<Array1<f64>>,
+        say: &dyn Fn(String),
+    ) -> Result<Model> {
+        let Finished { features, second, labels, tally } = finished;
+        let place = self.about.ledger.first().map_or_else(|| PathBuf::from("state"), |e| PathBuf::from(&e.path));
+        // H centres whatever is projected afterwards.
+        let asked = Ask {
+            features: &features,
+            weight: self.about.weight.clone(),
+            scaling: ask.scaling,
+            components: ask.components,
+            form: ask.form,
+            label_features: 0,
+            place,
+            threads: ask.threads,
+            say,
+        };
+        let fitted = match ask.method {
+            Method::Pca => {
+                let second = second.ok_or_else(|| Error::Misuse("this state has no covariance; scan with --for pca".into()))?;
+                asked.check(&second.moments, &tally)?;
+                let (moments, solution) = solve(second, ask.scaling, ask.components, ask.threads)?;
+                Fitted { moments, solution, tally, supervision: None, kernel: None }
+            }
+            Method::Spca if ask.label_kernel == Some(LabelKernel::Identity) => {
+                let second = second.ok_or_else(|| Error::Misuse("this state has no covariance; scan with --for pca".into()))?;
+                asked.check(&second.moments, &tally)?;
+                let (moments, solution) = solve(second, ask.scaling, ask.components, ask.threads)?;
+                let columns = self.about.labels.as_ref().map_or_else(Vec::new, |l| l.columns.clone());
+                let supervision = Some(identity_of(&solution, &moments, columns));
+                Fitted { moments, solution, tally, supervision, kernel: None }
+            }
+            Method::Spca => {
+                let spec = self.label_spec(ask)?;
+                let s = second.filter(|_| ask.with_variance).map(|c| c.s);
+                let gathered = match labels {
+                    Some(LabelMoments::Classes(c)) => Gathered::of_classes(c, tally),
+                    Some(LabelMoments::Numbers(c)) => Gathered::of_numbers(c, tally),
+                    None => return Err(Error::Misuse("this state has no labels; scan with --label".into())),
+                };
+                let mut gathered = Gathered { s, ..gathered };
+                if let (LabelKernel::Linear, true, Some(classes)) = (spec.kernel, spec.columns.len() > 1, &gathered.classes) {
+                    let delta = one_hot(&classes.classes, &spec.numeric);
+                    (gathered.m, gathered.bound) = (delta.t().dot(&gathered.m).as_standard_layout().into_owned(), delta.ncols());
+                }
+                asked.check(&gathered.moments, &gathered.tally)?;
+                asked.supervise(&spec, gathered)?
+            }
+            Method::Kpca | Method::Kspca => {
+                return Err(Error::Misuse("kernel methods compare rows, which a state does not have; use fit".into()));
+            }
+        };
+        let Fitted { moments, solution, tally, supervision, .. } = fitted;
+        let (mut label, mut hsic, mut total_variance, mut variances) = (None, None, None, None);
+        if let Some(s) = supervision {
+            (label, hsic, total_variance, variances) = (Some(s.label), Some(s.hsic), Some(s.total_variance), s.variances);
+        }
+        let from = Provenance {
+            method: ask.method,
+            label,
+            hsic,
+            kernel: None,
+            total_variance,
+            variances,
+            scoring,
+            feature_scores,
+            columns: features.clone(),
+            asked: ask.components,
+            scaling: ask.scaling,
+            nulls: self.about.nulls,
+            weight: self.about.weight.clone(),
+            precision: self.about.precision,
+            seed: None,
+            ledger: self.about.ledger.clone(),
+            tally,
+        };
+        let mut model = Model::new(&moments, solution, from);
+        if model.n_components() == 0 {
+            return Err(asked.refusal("every feature is constant (or so small that its squares vanish): there is no variance to decompose; choose other columns or scale them".into()));
+        }
+        if self.about.cancellation > 1.0 {
+            model.header.certificate.lost_digits = Some(self.lost_digits());
+        }
+        Ok(model)
+    }
+
+    fn label_spec(&self, ask: &Solve) -> Result<LabelSpec> {
+        let labels =
+            self.about.labels.as_ref().ok_or_else(|| Error::Misuse("this state has no labels; scan with --label".into()))?;
+        let (columns, numeric) = (labels.columns.clone(), labels.numeric.clone());
+        let read = labels.read();
+        let kernel = match (ask.label_kernel, read) {
+            (None, LabelRead::Classes) => LabelKernel::Delta,
+            (None, LabelRead::Numbers) => LabelKernel::Linear,
+            (Some(LabelKernel::Delta), LabelRead::Numbers) => {
+                return Err(Error::Misuse(
+                    "this state has its labels as numbers; scan with --classes for --label-kernel delta".into(),
+                ));
+            }
+            (Some(LabelKernel::Rbf), _) => {
+                return Err(Error::Misuse("an rbf kernel over labels needs the rows; use fit".into()));
+            }
+            (Some(kernel), _) => kernel,
+        };
+        Ok(LabelSpec { columns, read, kernel, gamma: None, numeric })
+    }
+}
