@@ -1,6 +1,6 @@
 # Two commands do everything on a fresh machine: make demo, make test.
 
-.PHONY: demo test check bench setup
+.PHONY: demo test check bench fuzz soak setup
 
 setup:
 	@scripts/setup
@@ -13,6 +13,14 @@ demo: setup
 # All tests: units, laws, golden values, the binary in fresh directories, faults, corruption.
 test: setup
 	cargo test --quiet
+
+# Hostile files: more than 10,000 mutated models and states, 2,000 mutated Parquet files (minutes).
+fuzz: setup
+	EIGENSTREAM_FUZZ=1 cargo test --quiet --test integration corrupt
+
+# Load: thousands of small files, 10,000 row groups, fifty kills; prints its figures (minutes).
+soak: setup
+	EIGENSTREAM_SOAK=1 cargo test --quiet --test integration -- --nocapture --test-threads 1 soak fifty_kills
 
 # What a change must pass besides the tests.
 check: setup

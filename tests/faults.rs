@@ -58,6 +58,162 @@ fn what_a_killed_run_leaves_is_removed_by_the_next() {
     }
 }
 
+/// Kills a scan once it has left a checkpoint that is not the last; how many bytes that has.
+pub fn checkpoint_of(dir: &Workdir, words: &str) -> usize {
+    let words: Vec<&str> = words.split(' ').collect();
+    let name = words[words.iter().position(|w| *w == "--checkpoint").unwrap() + 1];
+    for _ in 0..50 {
+        let mut child = dir.command(&words).stderr(Stdio::null()).spawn().unwrap();
+        while !dir.path(name).exists() && child.try_wait().unwrap().is_none() {}
+        // SAFETY: a signal to our own child, which has not been waited for.
+        unsafe { libc::kill(child.id() as i32, libc::SIGKILL) };
+        child.wait().unwrap();
+        if let Ok(bytes) = std::fs::read(dir.path(name)) {
+            return bytes.len();
+        }
+    }
+    panic!("fifty scans were done before the signal came");
+}
+
+/// Every moment of every command that writes: the target is the old file, the new file, or absent, and a rerun gives the
+/// bytes of a run that nobody disturbed.
+#[test]
+fn fifty_kills_lose_nothing() {
+    let dir = with_data("150000");
+    for i in 0..2 {
+        dir.ok(&["scan", &format!("d/part-00{i}.parquet"), "--exclude", "id", "-o", &format!("p{i}"), "--quiet"]);
+    }
+    let commands = [
+        "scan d --exclude id --checkpoint c --checkpoint-seconds 0 -o new",
+        "fit d --exclude id --checkpoint c --checkpoint-seconds 0 -o new",
+        "fit d --exclude id -o new",
+        "merge p0 p1 -o new",
+        "transform m d -o new.parquet",
+        "transform m d -o new",
+    ];
+    let read = |name: &str| {
+        let path = dir.path(name);
+        let files: Vec<_> = match path.is_dir() {
+            true => ["part-000.parquet", "part-001.parquet"].iter().map(|f| path.join(f)).collect(),
+            false => vec![path],
+        };
+        files.iter().map(|f| std::fs::read(f).ok()).collect::<Vec<_>>()
+    };
+    let (mut kills, mut dice) = (0, 88_172_645_463_325_252u64);
+    for words in commands {
+        let words: Vec<&str> = words.split(' ').chain(["--quiet"]).collect();
+        let out = words[words.iter().position(|w| *w == "-o").unwrap() + 1];
+        let started = std::time::Instant::now();
+        dir.ok(&words);
+        let takes = started.elapsed().as_micros() as u64;
+        let whole = read(out);
+        for round in 0..9 {
+            // In turns over nothing and over an old target.
+            if round % 2 == 0 {
+                remove(&dir, out);
+            }
+            let before = dir.path(out).exists().then(|| read(out));
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            let mut child = dir.command(&words).stderr(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(Duration::from_micros(dice % (takes + 2_000)));
+            // SAFETY: a signal to our own child, which has not been waited for.
+            unsafe { libc::kill(child.id() as i32, libc::SIGKILL) };
+            child.wait().unwrap();
+            kills += 1;
+            let after = dir.path(out).exists().then(|| read(out));
+            assert!(after.is_none() && before.is_none() || after == before || after.as_ref() == Some(&whole), "{words:?}");
+            dir.ok(&words);
+            assert!(read(out) == whole, "{words:?}: the rerun gives other bytes");
+            let strays: Vec<String> = dir.list().into_iter().filter(|n| n.contains(".eigenstream-")).collect();
+            assert!(strays.is_empty(), "{words:?}: {strays:?}");
+        }
+        remove(&dir, out);
+    }
+    assert!(kills >= 50, "{kills}");
+}
+
+#[test]
+fn a_killed_transform_goes_on_with_the_files_it_has() {
+    let dir = Workdir::new();
+    dir.ok(&["generate", "lowrank", "--rows", "300000", "--columns", "20", "--files", "30", "-o", "d"]);
+    dir.ok(&["fit", "d", "--exclude", "id", "-o", "m"]);
+    dir.ok(&["transform", "m", "d", "-o", "whole"]);
+    for _ in 0..20 {
+        let mut child = dir.command(&["transform", "m", "d", "-o", "out"]).stderr(Stdio::null()).spawn().unwrap();
+        let marked = || {
+            let strays = dir.list().into_iter().filter(|n| n.contains(".eigenstream-"));
+            strays
+                .flat_map(|n| std::fs::read_dir(dir.path(&n)).into_iter().flatten())
+                .flatten()
+                .any(|f| f.file_name().to_string_lossy().starts_with(".done-"))
+        };
+        while !marked() && child.try_wait().unwrap().is_none() {}
+        // SAFETY: a signal to our own child, which has not been waited for.
+        unsafe { libc::kill(child.id() as i32, libc::SIGKILL) };
+        let killed = !child.wait().unwrap().success();
+        let run = dir.ok(&["transform", "m", "d", "-o", "out"]);
+        for i in 0..30 {
+            let name = format!("part-{i:03}.parquet");
+            let bytes = |dir_name: &str| std::fs::read(dir.path(&format!("{dir_name}/{name}"))).unwrap();
+            assert!(bytes("out") == bytes("whole"), "{name}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path("out")).unwrap().count(), 30, "no marks are left");
+        assert_eq!(dir.list(), ["d", "m", "out", "whole"]);
+        remove(&dir, "out");
+        if killed && run.stderr.contains("of 30 were complete already and are kept") {
+            return;
+        }
+    }
+    panic!("twenty runs were done before the signal came");
+}
+
+#[test]
+fn two_writers_of_one_target_do_not_mix() {
+    let dir = with_data("60000");
+    for out in ["s.parquet", "s"] {
+        dir.ok(&["transform", "m", "d", "-o", out, "--quiet"]);
+        let whole = |path: &str| match out {
+            "s" => std::fs::read(dir.path(path).join("part-001.parquet")).unwrap(),
+            _ => std::fs::read(dir.path(path)).unwrap(),
+        };
+        let expected = whole(out);
+        for _ in 0..5 {
+            remove(&dir, out);
+            let start = || dir.command(&["transform", "m", "d", "-o", out, "--quiet"]).stderr(Stdio::null()).spawn().unwrap();
+            let children = [start(), start(), start()];
+            let done = children.map(|mut c| c.wait().unwrap().success());
+            assert!(done.contains(&true), "{out}: {done:?}");
+            assert!(whole(out) == expected, "{out}");
+            assert!(!dir.list().iter().any(|n| n.contains(".eigenstream-")), "{:?}", dir.list());
+        }
+    }
+}
+
+#[test]
+fn files_that_are_no_files_or_shrink_are_named() {
+    let dir = with_data("200000");
+    let fifo = std::ffi::CString::new(dir.path("pipe.parquet").display().to_string()).unwrap();
+    // SAFETY: a path of our own, as a C string.
+    assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+    let said = dir.fails(1, &["scan", "pipe.parquet", "-o", "s"]);
+    assert!(said.contains("pipe.parquet") && !said.contains("bug"), "{said}");
+    let bytes = std::fs::read(dir.path("d/part-001.parquet")).unwrap();
+    for wait in [0, 3, 6, 10, 15, 25] {
+        let child = dir.command(&["scan", "d", "--exclude", "id", "-o", "s", "--quiet"]).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(wait));
+        let file = std::fs::OpenOptions::new().write(true).open(dir.path("d/part-001.parquet")).unwrap();
+        file.set_len(bytes.len() as u64 / 3).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() || said.contains("d/part-001.parquet"), "{said}");
+        assert!(!said.contains("bug") && !said.contains("panicked"), "{said}");
+        std::fs::write(dir.path("d/part-001.parquet"), &bytes).unwrap();
+        let _ = std::fs::remove_file(dir.path("s"));
+    }
+}
+
 /// Runs with a limit on the size of written files: every write beyond it fails, as on a full disk.
 ///
 /// By the shell's `ulimit` (in blocks of 512 or 1024 bytes) rather than by a fork of our own: OpenBLAS stops its
@@ -84,6 +240,11 @@ fn a_write_that_fails_leaves_the_old_file() {
         assert!(said.starts_with("transform: cannot write out/part-000.parquet: "), "{limit}: {said}");
         let (code, said) = with_file_limit(&dir, limit.min(1), &["fit", "d", "-o", "new", "--quiet"]);
         assert_eq!((code, said.starts_with("fit: cannot write new: ")), (Some(1), true), "{said}");
+        let (code, said) = with_file_limit(&dir, limit.min(1), &["scan", "d", "-o", "new", "--quiet"]);
+        assert_eq!((code, said.starts_with("scan: cannot write new: ")), (Some(1), true), "{said}");
+        let checkpoint = ["fit", "d", "--checkpoint", "c", "--checkpoint-seconds", "0", "-o", "new", "--quiet"];
+        let (code, said) = with_file_limit(&dir, limit.min(1), &checkpoint);
+        assert_eq!((code, said.starts_with("fit: cannot write c: ")), (Some(1), true), "{said}");
         assert_eq!(dir.list(), ["d", "m", "s.parquet"]);
     }
 }

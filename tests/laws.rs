@@ -2,8 +2,8 @@
 
 use crate::oracle::two_pass;
 use eigenstream::accumulate::{
-    Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, Cross, Gram, GramSums, ImputedCovariance, LabelMap, Product,
-    Scaling, Sketch, Spread, TiledCovariance,
+    Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, Cross, Gram, GramSums, ImputedCovariance, LabelMap, Parts, Product,
+    Scaling, Sketch, Spread, Stored, TiledCovariance,
 };
 use eigenstream::pass::{self, Unwatched};
 use eigenstream::source::block::Precision;
@@ -96,8 +96,53 @@ fn rows_and_cuts(missing: bool) -> impl Strategy<Value = (Rows, Vec<usize>)> {
     })
 }
 
+/// Stored in the middle and read back, the sums go on to the same bytes; and what is added can be taken out again.
+fn stored_law<A: Stored<Output = CoMoment> + Clone>(rows: &Rows, cuts: &[usize], weighted: bool, fresh: impl Fn() -> A) {
+    let (n, d) = rows.x.dim();
+    let middle = cuts[cuts.len() / 2];
+    let mut straight = fresh();
+    straight.update(rows.block(0..middle, weighted, false));
+    let mut parts = Parts::default();
+    straight.store("a", &mut parts);
+    let mut again = A::restore("a", d, &mut parts).unwrap();
+    assert!(parts.numbers.is_empty() && parts.facts.is_empty(), "all of it is read back");
+    let first = straight.clone();
+    straight.update(rows.block(middle..n, weighted, false));
+    again.update(rows.block(middle..n, weighted, false));
+    let (expected, found) = (straight.clone().finish(), again.finish());
+    assert_eq!(bits(&expected.s), bits(&found.s));
+    assert_eq!(
+        bits(&expected.moments.mean.insert_axis(ndarray::Axis(0))),
+        bits(&found.moments.mean.insert_axis(ndarray::Axis(0)))
+    );
+    let mut rest = fresh();
+    rest.update(rows.block(middle..n, weighted, false));
+    straight.subtract(rest);
+    let (left, first) = (straight.finish(), first.finish());
+    assert_eq!(left.moments.rows, first.moments.rows);
+    if first.moments.weight > 0.0 {
+        let scale = expected.moments.weight.max(1.0) * expected.moments.weight.max(1.0) / first.moments.weight.min(1.0);
+        left.s.iter().zip(&first.s).for_each(|(a, b)| assert!((a - b).abs() <= 1e-13 * scale, "{a} against {b}"));
+        let near = |a: &f64, b: &f64| a.is_nan() || b.is_nan() || (a - b).abs() <= 1e-13 * scale * (1.0 + b.abs());
+        left.moments.mean.iter().zip(&first.moments.mean).for_each(|(a, b)| assert!(near(a, b), "{a} against {b}"));
+    }
+}
+
+fn bits(m: &Array2<f64>) -> Vec<u64> {
+    m.iter().map(|v| v.to_bits()).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn sums_are_stored_to_the_last_bit_and_come_apart((rows, cuts) in rows_and_cuts(false), (holes, more) in rows_and_cuts(true), weighted: bool) {
+        let d = rows.x.ncols();
+        stored_law(&rows, &cuts, weighted, || Covariance::new(d));
+        stored_law(&rows, &cuts, weighted, || TiledCovariance::new(d, 2));
+        let d = holes.x.ncols();
+        stored_law(&holes, &more, weighted, || ImputedCovariance::new(d));
+    }
 
     #[test]
     fn covariance_agrees_for_any_split((rows, cuts) in rows_and_cuts(false), weighted: bool, f_order: bool) {

@@ -195,18 +195,24 @@ impl<'a> Job<'a> {
     fn run(&self, what: &'static str, talk: Talk) -> Result<()> {
         let started = Instant::now();
         let names = file_names(&self.dataset, &self.output.output)?;
-        let mut sink = ParquetSink::create(&self.output.output, names, &self.encoder)?;
+        let mut sink = ParquetSink::create(&self.output.output, names, &self.encoder, Some(self.key()?))?;
+        let done = sink.complete();
+        let known = done.iter().filter(|d| **d).count();
+        if known > 0 {
+            talk.say(format!("{} of {} were complete already and are kept", count(known as u64, "file"), done.len()));
+        }
+        let source = self.source.without_files(&done);
         let mut tally = Tally::default();
         let mut loss = Loss::default();
         {
             let progress = talk.progress(what, "rows", self.dataset.rows(), self.dataset.bytes());
             pass::map(
-                &self.source,
+                &source,
                 self.crew,
                 &progress,
-                |unit, blocks, out| self.unit(unit, blocks, out),
+                |unit, blocks, out| self.unit(&source, unit, blocks, out),
                 |unit, piece| match piece {
-                    Piece::Group(group) => sink.write(self.source.units()[unit].file, group),
+                    Piece::Group(group) => sink.write(source.units()[unit].file, group),
                     Piece::Tally(more, part) => {
                         tally.add(more);
                         loss.add(part);
@@ -219,13 +225,31 @@ impl<'a> Job<'a> {
         self.report(&tally, loss, started.elapsed().as_secs_f64(), talk)
     }
 
+    /// Names what is written: the same model, rows and options give the same files.
+    fn key(&self) -> Result<u64> {
+        use std::hash::Hasher;
+        let mut hash = twox_hash::XxHash64::with_seed(0);
+        hash.write(&self.model.to_bytes()?);
+        let OutputSpec { dtype, compression, prefix, .. } = self.output;
+        let inputs = crate::model::LedgerEntry::of(&self.dataset);
+        let (k, compute, schema) = (self.projector.k(), self.compute, self.encoder.schema());
+        hash.write(format!("{k} {compute:?} {dtype:?} {compression:?} {prefix} {schema:?} {inputs:?}").as_bytes());
+        Ok(hash.finish())
+    }
+
     /// One unit: project block by block, encode, hand over full row groups.
-    fn unit(&self, unit: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<Piece>) -> Result<()> {
+    fn unit(
+        &self,
+        source: &ParquetSource,
+        unit: usize,
+        blocks: &mut dyn Iterator<Item = Result<Block>>,
+        out: &pass::Output<Piece>,
+    ) -> Result<()> {
         let mut group = self.encoder.start()?;
         let (mut tally, mut loss) = (Tally::default(), Loss::default());
         for block in blocks {
             let mut block = block?;
-            let place = self.source.places(unit, tally.rows, block.tally.dropped == 0 && tally.dropped == 0);
+            let place = source.places(unit, tally.rows, block.tally.dropped == 0 && tally.dropped == 0);
             tally.add(std::mem::take(&mut block.tally));
             group.write(&self.batch(block, place, &mut loss)?)?;
             if group.is_full() {

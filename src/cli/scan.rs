@@ -576,7 +576,7 @@ impl Scan {
         let mut values: Vec<ClassValue> = shelf.groups.keys().cloned().collect();
         values.sort();
         let names: Vec<PathBuf> = values.iter().map(|v| PathBuf::from(group_file(column, v))).collect();
-        let staged = StagedDir::create(&args.output, names)?;
+        let staged = StagedDir::create(&args.output, names, None)?;
         let ledger = LedgerEntry::of(&self.plan.dataset);
         let (mut index, mut rows) = (0, 0);
         shelf.each(self.wanted.features, |value, shelved| {

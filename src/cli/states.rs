@@ -88,7 +88,7 @@ pub fn solve(args: &SolveArgs, talk: Talk) -> Result<()> {
         return Err(Error::Misuse(format!("{} has no *.state files; scan with --by makes some", args.state.display())));
     }
     let names = paths.iter().filter_map(|p| Some(PathBuf::from(format!("{}.safetensors", p.file_stem()?.to_string_lossy()))));
-    let staged = StagedDir::create(&args.output, names.collect())?;
+    let staged = StagedDir::create(&args.output, names.collect(), None)?;
     let mut models = Vec::new();
     for (i, path) in paths.iter().enumerate() {
         let solved = State::load(path).and_then(|state| one(&state, args, Talk::new(true)));

@@ -28,7 +28,7 @@ pub fn run(args: &GenerateArgs, talk: Talk) -> Result<()> {
     let schema = recipe.schema();
 
     let encoder = Encoder::new(schema, &Default::default(), 1, Compression::Zstd)?;
-    let mut sink = ParquetSink::create(&args.output, names, &encoder)?;
+    let mut sink = ParquetSink::create(&args.output, names, &encoder, None)?;
     let mut row = 0;
     for file in 0..u64::from(args.files) {
         let mut rng = Pcg64::new(u128::from(args.seed), u128::from(file) + 1);

@@ -214,10 +214,12 @@ pub struct ParquetSink {
 
 impl ParquetSink {
     /// `out` ending in `.parquet` is one file, anything else a directory with the given files.
-    pub fn create(out: &Path, relative: Vec<PathBuf>, encoder: &Encoder) -> Result<ParquetSink> {
+    /// `key` names what is written, for a run that goes on after a kill.
+    pub fn create(out: &Path, relative: Vec<PathBuf>, encoder: &Encoder, key: Option<u64>) -> Result<ParquetSink> {
         let one = is_one_file(out);
         let files = if one { 1 } else { relative.len() };
-        let target = if one { Target::One(StagedFile::create(out)?) } else { Target::Each(StagedDir::create(out, relative)?) };
+        let target =
+            if one { Target::One(StagedFile::create(out)?) } else { Target::Each(StagedDir::create(out, relative, key)?) };
         Ok(ParquetSink {
             target,
             path: out.to_path_buf(),
@@ -228,6 +230,14 @@ impl ParquetSink {
             started: 0,
             files,
         })
+    }
+
+    /// Which output files an earlier run has completed; none for one file.
+    pub fn complete(&self) -> Vec<bool> {
+        match &self.target {
+            Target::One(_) => Vec::new(),
+            Target::Each(staged) => staged.complete().to_vec(),
+        }
     }
 
     fn failed(&self) -> impl Fn(ParquetError) -> Error + use<> {
@@ -250,6 +260,10 @@ impl ParquetSink {
             self.close()?;
             let file = match &mut self.target {
                 Target::One(staged) => staged.file().try_clone().map_err(Error::io("write", &self.path))?,
+                Target::Each(staged) if staged.complete()[self.started] => {
+                    self.started += 1;
+                    continue;
+                }
                 Target::Each(staged) => {
                     self.path = staged.target(self.started);
                     staged.create_file(self.started)?
@@ -281,7 +295,11 @@ impl ParquetSink {
         };
         let buffered = writer.into_inner().map_err(self.failed())?;
         let file = buffered.into_inner().map_err(|e| Error::io("write", &self.path)(e.into_error()))?;
-        file.sync_all().map_err(Error::io("write", &self.path))
+        file.sync_all().map_err(Error::io("write", &self.path))?;
+        if let Target::Each(staged) = &self.target {
+            staged.mark(self.started - 1);
+        }
+        Ok(())
     }
 }
 

@@ -90,56 +90,93 @@ impl Drop for StagedFile {
 }
 
 /// A directory in the making: files are written into a hidden one beside it.
+///
+/// The hidden one is named after what is written (`key`), so that a run that does the same after a kill finds the
+/// files that were complete, each marked when it was synced.
 pub struct StagedDir {
-    temporary: Option<tempfile::TempDir>,
+    temporary: Option<PathBuf>,
     _lock: File,
     target: PathBuf,
     files: Vec<PathBuf>,
+    complete: Vec<bool>,
 }
 
 const LOCK: &str = ".lock";
+const DONE: &str = ".done-";
 
 impl StagedDir {
-    /// Creates the hidden directory. A target that exists must hold nothing but files that this run
-    /// replaces, so that old and new do not mix.
-    pub fn create(target: &Path, files: Vec<PathBuf>) -> Result<StagedDir> {
+    /// Creates the hidden directory, or takes up the one that a killed run of the same key left. A target that exists
+    /// must hold nothing but files that this run replaces, so that old and new do not mix.
+    /// Without a key nothing is taken up.
+    pub fn create(target: &Path, files: Vec<PathBuf>, key: Option<u64>) -> Result<StagedDir> {
         if target.exists() {
             replaceable(target, target, &files.iter().map(PathBuf::as_path).collect())?;
         }
         let (parent, prefix) = stage_name(target)?;
-        remove_strays(&parent, &prefix);
+        let own = |attempt: u32| parent.join(format!("{prefix}{}-{attempt}", std::process::id()));
+        let named = key.map_or_else(|| own(0), |key| parent.join(format!("{prefix}r{key:016x}")));
         let mut alive = alive();
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix);
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
-        // Until it is locked another run may take it for a stray and remove it: then once more.
-        let (temporary, lock) = loop {
-            let temporary = builder.tempdir_in(&parent).map_err(Error::io("create", target))?;
-            match File::create(temporary.path().join(LOCK)) {
+        if let Some(lock) = key.and_then(|_| take_up(&named)) {
+            remove_strays(&parent, &prefix);
+            alive.insert(named.clone());
+            let done = |(i, file): (usize, &PathBuf)| named.join(format!("{DONE}{i}")).exists() && named.join(file).is_file();
+            let complete = files.iter().enumerate().map(done).collect();
+            return Ok(StagedDir { temporary: Some(named), _lock: lock, target: target.to_path_buf(), files, complete });
+        }
+        remove_strays(&parent, &prefix);
+        let complete = vec![false; files.len()];
+        // Until it is locked another run may take it for a stray and remove it: then once more. Where another run
+        // does the same right now, a name of our own.
+        for attempt in 0..100u32 {
+            let path = if attempt == 0 { named.clone() } else { own(attempt) };
+            match std::fs::create_dir(&path) {
+                Ok(()) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => continue,
+                Err(e) => return Err(Error::io("create", target)(e)),
+            }
+            match File::create(path.join(LOCK)) {
                 Ok(lock) => {
                     let _ = lock.try_lock();
-                    if temporary.path().join(LOCK).exists() {
-                        break (temporary, lock);
+                    if path.join(LOCK).exists() {
+                        alive.insert(path.clone());
+                        let target = target.to_path_buf();
+                        return Ok(StagedDir { temporary: Some(path), _lock: lock, target, files, complete });
                     }
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => return Err(Error::io("create", target)(e)),
+                Err(e) => {
+                    let _ = std::fs::remove_dir_all(&path);
+                    return Err(Error::io("create", target)(e));
+                }
             }
-        };
-        alive.insert(temporary.path().to_path_buf());
-        Ok(StagedDir { temporary: Some(temporary), _lock: lock, target: target.to_path_buf(), files })
+        }
+        let busy = std::io::Error::other("other runs write to it at the same time");
+        Err(Error::io("create", target)(busy))
+    }
+
+    fn path(&self) -> &Path {
+        self.temporary.as_deref().expect("only commit and drop take it")
+    }
+
+    /// Which of the announced files an earlier run has completed.
+    pub fn complete(&self) -> &[bool] {
+        &self.complete
     }
 
     /// Creates one of the announced files.
     pub fn create_file(&self, index: usize) -> Result<File> {
-        let temporary = self.temporary.as_ref().expect("only commit and drop take it");
-        let path = temporary.path().join(&self.files[index]);
+        let path = self.path().join(&self.files[index]);
         let shown = self.target.join(&self.files[index]);
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(Error::io("create", &shown))?;
         }
         File::create(&path).map_err(Error::io("create", &shown))
+    }
+
+    /// Marks a file that is synced, for a run after a kill.
+    pub fn mark(&self, index: usize) {
+        // Without its mark a file is only written once more.
+        let _ = File::create(self.path().join(format!("{DONE}{index}")));
     }
 
     /// Where the file with this index will be.
@@ -149,26 +186,30 @@ impl StagedDir {
 
     /// Renames: the whole directory where the target does not exist, else file by file.
     pub fn commit(mut self) -> Result<()> {
-        let Some(temporary) = self.temporary.take() else {
+        let Some(path) = self.temporary.take() else {
             return Ok(());
         };
         let mut alive = alive();
-        alive.remove(temporary.path());
-        let _ = std::fs::remove_file(temporary.path().join(LOCK));
+        alive.remove(&path);
+        (0..self.files.len()).for_each(|i| {
+            let _ = std::fs::remove_file(path.join(format!("{DONE}{i}")));
+        });
+        let _ = std::fs::remove_file(path.join(LOCK));
+        let clean = |e| {
+            let _ = std::fs::remove_dir_all(&path);
+            e
+        };
         if !self.target.exists() {
-            let path = temporary.keep();
-            std::fs::rename(&path, &self.target).map_err(|e| {
-                let _ = std::fs::remove_dir_all(&path);
-                Error::io("create", &self.target)(e)
-            })?;
+            std::fs::rename(&path, &self.target).map_err(|e| clean(Error::io("create", &self.target)(e)))?;
         } else {
             for file in &self.files {
                 let target = self.target.join(file);
                 if let Some(parent) = target.parent() {
-                    std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+                    std::fs::create_dir_all(parent).map_err(|e| clean(Error::io("create", parent)(e)))?;
                 }
-                std::fs::rename(temporary.path().join(file), &target).map_err(Error::io("create", &target))?;
+                std::fs::rename(path.join(file), &target).map_err(|e| clean(Error::io("create", &target)(e)))?;
             }
+            let _ = std::fs::remove_dir_all(&path);
         }
         sync_parent(&self.target);
         Ok(())
@@ -177,10 +218,19 @@ impl StagedDir {
 
 impl Drop for StagedDir {
     fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
-            alive().remove(temporary.path());
+        if let Some(path) = &self.temporary {
+            let mut alive = alive();
+            alive.remove(path);
+            let _ = std::fs::remove_dir_all(path);
         }
     }
+}
+
+/// The lock of a directory that a killed run left, if there is one and nobody else has it.
+fn take_up(path: &Path) -> Option<File> {
+    let lock = File::open(path.join(LOCK)).ok()?;
+    lock.try_lock().ok()?;
+    Some(lock)
 }
 
 /// Refuses a target that is not a file, or has no directory to be in. Nothing is created: a long pass asks first.
@@ -301,11 +351,41 @@ mod tests {
     }
 
     #[test]
+    fn what_a_killed_run_has_completed_is_taken_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("out");
+        let files = || vec![PathBuf::from("a"), PathBuf::from("b")];
+        let killed = StagedDir::create(&target, files(), Some(7)).unwrap();
+        killed.create_file(0).unwrap().write_all(b"whole").unwrap();
+        killed.mark(0);
+        killed.create_file(1).unwrap().write_all(b"half").unwrap();
+        let second = StagedDir::create(&target, files(), Some(7)).unwrap();
+        assert_eq!(second.complete(), [false, false], "the first is alive and keeps its own");
+        drop(second);
+        // A kill takes the lock and leaves the directory.
+        let path = killed.path().to_path_buf();
+        alive().remove(&path);
+        let mut killed = killed;
+        killed.temporary = None;
+        drop(killed);
+        let other = StagedDir::create(&dir.path().join("other"), files(), Some(7)).unwrap();
+        assert_eq!(other.complete(), [false, false], "another target");
+        drop(other);
+        let resumed = StagedDir::create(&target, files(), Some(7)).unwrap();
+        assert_eq!(resumed.complete(), [true, false]);
+        resumed.create_file(1).unwrap().write_all(b"new").unwrap();
+        resumed.commit().unwrap();
+        assert_eq!(std::fs::read(target.join("a")).unwrap(), b"whole");
+        assert_eq!(names(&target), ["a", "b"], "no marks are left");
+        assert_eq!(names(dir.path()), ["out"]);
+    }
+
+    #[test]
     fn a_directory_appears_whole_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("out");
         let stage = |fill: &str| {
-            let staged = StagedDir::create(&target, vec!["a/x.parquet".into()])?;
+            let staged = StagedDir::create(&target, vec!["a/x.parquet".into()], Some(7))?;
             staged.create_file(0)?.write_all(fill.as_bytes()).unwrap();
             Ok::<_, Error>(staged)
         };

@@ -267,6 +267,11 @@ impl Roots {
 impl Footer {
     /// Opens a file and reads its footer.
     pub fn read(path: &Path) -> Result<Footer> {
+        // Opening a pipe would wait for somebody to write to it.
+        if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            let problem = "is not a regular file; Parquet is read from its end, so copy it to one first";
+            return Err(Error::data(Place::file(path), problem));
+        }
         let file = File::open(path).map_err(Error::io("open", path))?;
         Footer::of(&file, path)
     }

@@ -75,6 +75,13 @@ impl ParquetSource {
         ParquetSource { files: dataset.files.clone().into(), want, units, footers: Arc::default() }
     }
 
+    /// Only the units of files that are not done.
+    pub fn without_files(&self, done: &[bool]) -> ParquetSource {
+        let left = |u: &&Unit| !done.get(u.file).copied().unwrap_or(false);
+        let units: Vec<Unit> = self.units.iter().filter(left).cloned().collect();
+        ParquetSource { files: self.files.clone(), want: self.want.clone(), units: units.into(), footers: self.footers.clone() }
+    }
+
     /// The same files for some of the columns; parsed footers are shared.
     pub fn of(&self, features: Features) -> ParquetSource {
         // Not `..self.want.clone()`: there may be 200,000 features, and as many groups as they fill.

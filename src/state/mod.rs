@@ -139,20 +139,24 @@ pub struct StateTally {
     /// Rows without a label.
     pub unlabelled: u64,
     /// Missing cells by feature.
-    pub missing: BTreeMap<u32, u64>,
+    pub missing: Vec<(u32, u64)>,
     /// Rounded numbers by feature.
-    pub rounded: BTreeMap<u32, u64>,
+    pub rounded: Vec<(u32, u64)>,
 }
 
 impl From<Tally> for StateTally {
     fn from(t: Tally) -> StateTally {
-        StateTally { rows: t.rows, dropped: t.dropped, unlabelled: t.unlabelled, missing: t.missing, rounded: t.rounded }
+        let list = |counts: BTreeMap<u32, u64>| counts.into_iter().collect();
+        let (missing, rounded) = (list(t.missing), list(t.rounded));
+        StateTally { rows: t.rows, dropped: t.dropped, unlabelled: t.unlabelled, missing, rounded }
     }
 }
 
 impl From<StateTally> for Tally {
     fn from(t: StateTally) -> Tally {
-        Tally { rows: t.rows, dropped: t.dropped, unlabelled: t.unlabelled, missing: t.missing, rounded: t.rounded }
+        let map = |counts: Vec<(u32, u64)>| counts.into_iter().collect();
+        let (missing, rounded) = (map(t.missing), map(t.rounded));
+        Tally { rows: t.rows, dropped: t.dropped, unlabelled: t.unlabelled, missing, rounded }
     }
 }
 
@@ -257,11 +261,11 @@ impl State {
         all.unlabelled = all.unlabelled.saturating_sub(gone.unlabelled);
         for (counts, less) in [(&mut all.missing, gone.missing), (&mut all.rounded, gone.rounded)] {
             for (feature, count) in less {
-                if let Some(c) = counts.get_mut(&feature) {
+                if let Some((_, c)) = counts.iter_mut().find(|(f, _)| *f == feature) {
                     *c = c.saturating_sub(count);
                 }
             }
-            counts.retain(|_, c| *c > 0);
+            counts.retain(|(_, c)| *c > 0);
         }
         if self.about.tally.rows > 0 {
             self.about.cancellation = self.about.cancellation.max(part.about.cancellation).max(lost);
