@@ -19,6 +19,7 @@
 //! | [`accumulate`] | blocks | n, mean, and the centred co-moment, the Gram matrix, or products with a few vectors |
 //! | [`solve`] | those sums | components, eigenvalues, certificate |
 //! | [`model`] | those | one safetensors file |
+//! | [`state`] | blocks, other states | sums on disk; any model they allow |
 //! | [`project`] | model × block | scores, reconstructions, diagnostics |
 //! | [`sink`] | record batches | Parquet files, whole or not at all |
 //! | [`workers`] | units of work | their results, in order |

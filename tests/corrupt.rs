@@ -68,15 +68,10 @@ fn damaged_models_are_refused() {
 
 fn damaged(bytes: &[u8]) {
     let original = eigenstream::report::json::model(&Model::from_bytes(bytes).unwrap());
-    let refused = mutated(
-        bytes,
-        rounds(100, 1_000),
-        |bytes| Model::from_bytes(bytes),
-        |model| {
-            // A mutation may be none (a byte filled with itself); anything else the checksum sees.
-            assert_eq!(eigenstream::report::json::model(&model), original);
-        },
-    );
+    let refused = mutated(bytes, rounds(100, 1_000), Model::from_bytes, |model| {
+        // A mutation may be none (a byte filled with itself); anything else the checksum sees.
+        assert_eq!(eigenstream::report::json::model(&model), original);
+    });
     assert!(refused > 0.95, "{refused} refused");
 }
 
@@ -132,14 +127,9 @@ fn damaged_states_are_refused() {
         assert_eq!(original.to_bytes().unwrap(), bytes, "read and written, the same bytes");
         let large = bytes.len() > 1 << 20;
         let few = if large { (10, 200) } else { (100, 1_000) };
-        let refused = mutated(
-            &bytes,
-            rounds(few.0, few.1),
-            |bytes| State::from_bytes(bytes),
-            |state| {
-                assert!(state.to_bytes().unwrap() == bytes);
-            },
-        );
+        let refused = mutated(&bytes, rounds(few.0, few.1), State::from_bytes, |state| {
+            assert!(state.to_bytes().unwrap() == bytes);
+        });
         assert!(refused > 0.9, "{refused} refused");
     }
 }

@@ -42,5 +42,5 @@ fn the_tour_is_what_happens() {
         }
         commands += 1;
     }
-    assert_eq!(commands, 20);
+    assert_eq!(commands, 26);
 }

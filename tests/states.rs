@@ -70,7 +70,7 @@ fn a_fit_is_a_scan_and_a_solve_byte_for_byte() {
     // Scored at any Q.
     run(&dir, "scan d --columns x* --label label_int -o s.state");
     for q in ["1", "3", "5"] {
-        run(&dir, &format!("solve s.state --scored --keep-features {q} -k 2 -o a"));
+        run(&dir, &format!("solve s.state --score-by label_int --keep-features {q} -k 2 -o a"));
         run(&dir, &format!("fit d --columns x* --score-by label_int --keep-features {q} -k 2 -o b"));
         assert!(model(&dir, "a") == model(&dir, "b"), "{q} features");
     }
@@ -78,6 +78,20 @@ fn a_fit_is_a_scan_and_a_solve_byte_for_byte() {
     run(&dir, "scan d --columns x* --label label_string --threads 1 --memory 90MB -o t.state");
     run(&dir, "scan d --columns x* --label label_string --threads 5 --memory 2GB -o u.state");
     assert!(model(&dir, "t.state") == model(&dir, "u.state"));
+}
+
+#[test]
+fn a_scan_tells_what_it_leaves_out() {
+    let dir = Workdir::new();
+    dir.ok(&["generate", "nulls", "--rows", "3000", "--columns", "4", "--files", "2", "-o", "n"]);
+    let scan = dir.ok(&["scan", "n", "--exclude", "id", "--nulls", "drop", "-o", "s.state"]).stderr;
+    let fit = dir.ok(&["fit", "n", "--exclude", "id", "--nulls", "drop", "-o", "m"]).stderr;
+    let note = fit.lines().find(|l| l.contains("dropped for")).unwrap();
+    assert!(scan.contains(note) && scan.contains("features: 4 of 5 columns"), "{scan}");
+    let solve = dir.ok(&["solve", "s.state", "--columns", "x0", "-o", "m"]).stderr;
+    assert!(solve.contains("were dropped for nulls in any feature of the state, also those that are left out here"), "{solve}");
+    let by = dir.ok(&["scan", "n", "--exclude", "id", "--nulls", "drop", "--by", "id", "-o", "by", "--columns", "x0,x1"]).stderr;
+    assert!(by.contains("dropped for"), "{by}");
 }
 
 #[test]
@@ -151,6 +165,12 @@ fn lost_digits_are_told() {
     let x = rows(400, 3);
     dir.matrix("large.parquet", &(&x * 1e6), 100);
     dir.matrix("small.parquet", &x, 100);
+    dir.matrix("huge.parquet", &(&x * 1e9), 100);
+    run(&dir, "scan huge.parquet small.parquet -o a.state");
+    run(&dir, "scan huge.parquet -o b.state");
+    run(&dir, "subtract a.state b.state -o c.state");
+    let said = dir.fails(2, &["solve", "c.state", "-o", "m"]);
+    assert!(said.contains("nothing can be made of what is left; scan again"), "{said}");
     run(&dir, "scan large.parquet small.parquet -o all.state");
     run(&dir, "scan large.parquet -o large.state");
     let run = dir.ok(&["subtract", "all.state", "large.state", "-o", "rest.state"]);
@@ -163,6 +183,10 @@ fn lost_digits_are_told() {
     assert!(run.stderr.contains("warning: subtractions have cost this state about 12 of 16 digits"), "{}", run.stderr);
     let lost = dir.json(&["inspect", "m"])["certificate"]["lost_digits"].as_f64().unwrap();
     assert!((11.5..12.5).contains(&lost), "{lost}");
+    // inspect shows a state, too.
+    let page = dir.ok(&["inspect", "rest.state"]).stdout;
+    assert!(page.starts_with("state: 400 rows × 3 features from 1 file") && page.contains("digits lost"), "{page}");
+    assert_eq!(dir.json(&["inspect", "rest.state"])["tally"]["rows"], 400);
     // A state that was never cut has no such line.
     dir.ok(&["solve", "all.state", "-o", "m"]);
     assert!(dir.json(&["inspect", "m"])["certificate"].get("lost_digits").is_none());
@@ -210,7 +234,9 @@ fn the_ledger_counts_nothing_twice() {
     run(&dir, "scan d/part-002.parquet --columns x* --label label_int -o label.state");
     assert!(fails(2, "merge b.state label.state -o x").contains("different labels"));
     assert!(fails(2, "solve b.state --method spca -o x").contains("this state has no labels; scan with --label"));
-    assert!(fails(2, "solve b.state --scored --keep-features 2 -o x").contains("no labels to score by"));
+    assert!(fails(2, "solve b.state --score-by x0 --keep-features 2 -o x").contains("no labels to score by"));
+    assert!(fails(2, "solve b.state --form dual -o x").contains("--form dual needs the rows"));
+    assert!(fails(2, "solve label.state --score-by y --keep-features 2 -o x").contains("was scanned with label label_int"));
     assert!(fails(2, "solve b.state --method kpca -o x").contains("kernel methods compare rows"));
     assert!(fails(1, "solve m.parquet -o x").contains("cannot open m.parquet"));
     run(&dir, "solve b.state -o m");
@@ -219,6 +245,16 @@ fn the_ledger_counts_nothing_twice() {
     );
     assert!(fails(1, "transform b.state d -o x.parquet").contains("is not an eigenstream model (it holds a state)"));
     run(&dir, "scan d/part-003.parquet --columns x* --label label_int --for scored -o scored.state");
+    assert!(fails(2, "merge label.state scored.state -o x").contains("different statistics (--for)"));
+    assert!(fails(2, "subtract label.state scored.state -o x").contains("different statistics (--for)"));
+    // What is removed or replaced in the end is no result.
+    assert!(fails(2, "scan d --columns x* --checkpoint new.c -o new.c").contains("is what is written in the end, too"));
+    assert!(fails(2, "fit d --columns x* --checkpoint ./new.c -o new.c").contains("is what is written in the end, too"));
+    assert!(
+        fails(2, "fit d --columns x* --checkpoint t.state --state t.state -o m2").contains("is what is written in the end, too")
+    );
+    assert!(fails(2, "solve b.state -o b.state").contains("would be replaced by its model"));
+    assert!(fails(2, "fit d --columns x* --state b.state -o ./b.state").contains("would be replaced by its model"));
     assert!(fails(2, "solve scored.state -o x").contains("this state has no covariance; scan with --for pca"));
     assert!(fails(2, "scan d --columns x* --for spca -o x").contains("need labels"));
     assert!(!dir.path("x").exists() && !dir.path("x.parquet").exists());
@@ -277,6 +313,15 @@ fn groups_are_scanned_in_one_pass_within_the_memory() {
         close(&array(&a["eigenvalues"]), &array(&b["eigenvalues"]), 1e-11, largest);
         assert_eq!(a["n_rows"], members.len());
     }
+    // A group of one row has no model, and the others do.
+    dir.matrix("one.parquet", &x.slice(s![..3, ..]).to_owned(), 3);
+    let mut columns: Vec<(String, ArrayRef)> = (0..2).map(|j| (format!("x{j}"), doubles(x.slice(s![..5, j]).to_vec()))).collect();
+    columns.push(("g".into(), Arc::new(StringArray::from(vec!["a", "a", "b", "a", "a"]))));
+    dir.table("few.parquet", columns, 5);
+    run(&dir, "scan few.parquet --columns x* --by g -o few");
+    let told = dir.ok(&["solve", "few", "-o", "few.models"]);
+    assert!(told.stderr.contains("note: few/g=b.state: no model: few.parquet: 1 row left"), "{}", told.stderr);
+    assert_eq!(std::fs::read_dir(dir.path("few.models")).unwrap().count(), 1);
     // What does not fit is put away and taken out again, and nobody can tell.
     let run = dir.ok(&["scan", "d.parquet", "--columns", "x*", "--label", "y", "--by", "g", "-o", "small", "--memory", "36MB"]);
     assert!(run.stderr.contains("groups did not fit the memory together"), "{}", run.stderr);
@@ -334,7 +379,7 @@ fn left_out(x: &Array2<f64>, y: &Array1<f64>, fold: &[usize], out: usize, q: usi
 fn folds_choose_as_row_by_row_cross_validation_does() {
     let dir = Workdir::new();
     let (x, y, fold) = in_folds(&dir, 240, 4);
-    let said = dir.json(&["solve", "f.state", "--scored", "--folds", "-k", "2", "-o", "m"]);
+    let said = dir.json(&["solve", "f.state", "--score-by", "y", "--folds", "-k", "2", "-o", "m"]);
     let tried = said["folds"]["tried"].as_array().unwrap();
     assert_eq!(tried.len(), 4, "1, 2, 4 and 6 features");
     let mut best = (0, f64::INFINITY);
@@ -354,7 +399,7 @@ fn folds_choose_as_row_by_row_cross_validation_does() {
     run(&dir, "fit d.parquet --columns x* -k 3 -o b");
     same_model(&dir.json(&["inspect", "a"]), &dir.json(&["inspect", "b"]), 1e-11);
     let said = dir.fails(2, &["solve", "f.state", "--folds", "-o", "m"]);
-    assert!(said.contains("--folds chooses features with --scored, or components with --method spca"), "{said}");
+    assert!(said.contains("--folds chooses features with --score-by, or components with --method spca"), "{said}");
 }
 
 #[test]

@@ -149,7 +149,7 @@ impl Stored for Covariance {
 
     fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<Covariance> {
         Ok(Covariance {
-            rows: parts.take(at, "rows")?,
+            rows: parts.take_rows(at)?,
             weight: parts.take_weight(at)?,
             mixed_error: parts.take(at, "mixed_error")?,
             mean: parts.take_center(at, "mean", d)?,

@@ -174,7 +174,7 @@ impl Stored for ImputedCovariance {
         };
         let (s, c) = (symmetric("s")?, symmetric("c")?);
         Ok(ImputedCovariance {
-            rows: parts.take(at, "rows")?,
+            rows: parts.take_rows(at)?,
             weight: parts.take_weight(at)?,
             holes: parts.take(at, "holes")?,
             mean: parts.take_center(at, "mean", d)?,

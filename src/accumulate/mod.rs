@@ -33,7 +33,7 @@ pub use gram::{Gram, GramSums};
 pub use imputed::ImputedCovariance;
 pub use sketch::{Look, Product, Sketch};
 pub use spread::Spread;
-pub use stored::{Parts, Restored, Stored};
+pub use stored::{MOST_ROWS, Parts, Restored, Stored};
 pub use tiled::{DEPTH, SHARED_FROM, TiledCovariance};
 
 use crate::error::Result;

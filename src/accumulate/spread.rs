@@ -134,7 +134,7 @@ impl Stored for Spread {
 
     fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<Spread> {
         Ok(Spread {
-            rows: parts.take(at, "rows")?,
+            rows: parts.take_rows(at)?,
             weight: parts.take_weight(at)?,
             present: parts.take_vector(at, "present", d)?,
             mean: parts.take_center(at, "mean", d)?,

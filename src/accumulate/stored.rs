@@ -19,6 +19,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
+/// No state counts more: sums of counts stay within their type.
+pub const MOST_ROWS: u64 = 1 << 56;
+
 /// Numbers and facts by name.
 #[derive(Debug, Clone, Default)]
 pub struct Parts {
@@ -98,7 +101,7 @@ impl Parts {
 
     /// Takes an upper triangle out; what is below the diagonal is 0.
     pub fn take_upper(&mut self, at: &str, name: &str, d: usize) -> Restored<Array2<f64>> {
-        let packed = self.take_vector(at, name, d * (d + 1) / 2)?;
+        let packed = self.take_vector(at, name, d.saturating_mul(d.saturating_add(1)) / 2)?;
         let mut s = Array2::zeros((d, d));
         let mut next = packed.iter();
         for i in 0..d {
@@ -117,6 +120,12 @@ impl Parts {
         let name = format!("{at}.{name}");
         let value = self.facts.remove(&name).ok_or_else(|| format!("'{name}' is missing"))?;
         serde_json::from_value(value).map_err(|e| format!("'{name}': {e}"))
+    }
+
+    /// Takes a count of rows out: one that can be added to.
+    pub fn take_rows(&mut self, at: &str) -> Restored<u64> {
+        let rows: u64 = self.take(at, "rows")?;
+        if rows <= MOST_ROWS { Ok(rows) } else { Err(format!("'{at}.rows' is {rows}, more than there can be")) }
     }
 
     /// Takes a weight out: a finite number that is not negative.

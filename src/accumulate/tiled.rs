@@ -210,7 +210,7 @@ impl Stored for TiledCovariance {
         let weights = parts.take_vector(at, "panel_weights", if weighted { rows } else { 0 })?.to_vec();
         let panel = Panel { y, weights, missing: Vec::new(), rows, mixed: parts.take(at, "mixed")? };
         Ok(TiledCovariance {
-            rows: parts.take(at, "rows")?,
+            rows: parts.take_rows(at)?,
             weight: parts.take_weight(at)?,
             mixed_error: parts.take(at, "mixed_error")?,
             mean: parts.take_center(at, "mean", d)?,

@@ -199,7 +199,7 @@ impl<'a> Job<'a> {
         let done = sink.complete();
         let known = done.iter().filter(|d| **d).count();
         if known > 0 {
-            talk.say(format!("{} of {} were complete already and are kept", count(known as u64, "file"), done.len()));
+            talk.say(format!("{known} of {} complete already and kept", count(done.len() as u64, "file")));
         }
         let source = self.source.without_files(&done);
         let mut tally = Tally::default();
@@ -222,7 +222,7 @@ impl<'a> Job<'a> {
             )?;
         }
         sink.finish()?;
-        self.report(&tally, loss, started.elapsed().as_secs_f64(), talk)
+        self.report(&tally, loss, known, started.elapsed().as_secs_f64(), talk)
     }
 
     /// Names what is written: the same model, rows and options give the same files.
@@ -382,7 +382,7 @@ impl<'a> Job<'a> {
         ))
     }
 
-    fn report(&self, tally: &Tally, loss: Loss, seconds: f64, talk: Talk) -> Result<()> {
+    fn report(&self, tally: &Tally, loss: Loss, known: usize, seconds: f64, talk: Talk) -> Result<()> {
         if let Some(text) = self.loss_text(loss) {
             talk.say(text);
         }
@@ -404,7 +404,7 @@ impl<'a> Job<'a> {
             let written = count(overflowed, "computed number");
             talk.say(format!("note: {written} beyond the range of {} written as inf or NaN", number_type(self.output.dtype)));
         }
-        let files = if is_one_file(&self.output.output) { 1 } else { self.dataset.files.len() };
+        let files = if is_one_file(&self.output.output) { 1 } else { self.dataset.files.len() - known };
         talk.say(format!(
             "{}: {} in {}, {seconds:.2} s",
             self.output.output.display(),
@@ -417,6 +417,7 @@ impl<'a> Job<'a> {
         report::print(&report::json::pretty(&json!({
             "output": self.output.output,
             "n_files": files,
+            "n_files_kept": known,
             "n_components": self.projector.k(),
             "rows_read": tally.rows,
             "rows_written": written,

@@ -161,7 +161,7 @@ pub struct FitSpec {
     pub keep_features: Option<u32>,
 
     /// The least score that --score-by keeps.
-    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", value_parser = finite, allow_negative_numbers = true)]
     pub score_threshold: Option<f64>,
 
     /// Score by magnitude, or as it is.
@@ -450,7 +450,7 @@ pub enum Statistic {
     Pca,
     /// What supervised PCA needs of the labels.
     Spca,
-    /// What scoring against the label needs: the same sums as spca.
+    /// What --score-by needs: the same sums as spca.
     Scored,
 }
 
@@ -465,7 +465,7 @@ pub struct ScanArgs {
     #[arg(short, long, value_name = "STATE")]
     pub output: PathBuf,
 
-    /// What to keep. Default: everything one pass can give.
+    /// What to keep, comma-separated. Default: everything one pass can give.
     #[arg(long = "for", value_enum, value_delimiter = ',', value_name = "WHAT")]
     pub keep: Vec<Statistic>,
 
@@ -493,7 +493,7 @@ pub struct ScanArgs {
     #[arg(long, value_enum, default_value_t)]
     pub nulls: Nulls,
 
-    /// Share rows out to this many folds, for solve --folds.
+    /// Share rows out to this many folds (2 to 100), for solve --folds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=100), conflicts_with = "by")]
     pub folds: Option<u8>,
 
@@ -501,7 +501,7 @@ pub struct ScanArgs {
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub seed: u64,
 
-    /// One state per value of this column, in one pass.
+    /// One state per value of this column, in one pass; without --folds and --checkpoint.
     #[arg(long, value_name = "COL", conflicts_with = "checkpoint")]
     pub by: Option<String>,
 
@@ -529,7 +529,7 @@ pub struct MergeArgs {
     #[arg(required = true, value_name = "STATE")]
     pub states: Vec<PathBuf>,
 
-    /// The state file to write.
+    /// The state file to write; it may be one of them.
     #[arg(short, long, value_name = "STATE")]
     pub output: PathBuf,
 
@@ -593,23 +593,24 @@ pub struct SolveArgs {
     #[arg(long)]
     pub with_variance: bool,
 
-    /// Keep only the features that depend most on the state's label.
-    #[arg(long)]
-    pub scored: bool,
+    /// Keep only the features that depend most on this label, which must be that of the state.
+    #[arg(long, value_name = "COL")]
+    pub score_by: Option<String>,
 
-    /// How many features --scored keeps.
-    #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u32).range(1..), requires = "scored")]
+    /// How many features --score-by keeps.
+    #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u32).range(1..), requires = "score_by")]
     pub keep_features: Option<u32>,
 
-    /// The least score that --scored keeps.
-    #[arg(long, value_name = "T", allow_negative_numbers = true, requires = "scored")]
+    /// The least score that --score-by keeps.
+    #[arg(long, value_name = "T", value_parser = finite, allow_negative_numbers = true, requires = "score_by")]
     pub score_threshold: Option<f64>,
 
     /// Score by magnitude, or as it is.
     #[arg(long, value_enum, default_value_t)]
     pub score: Score,
 
-    /// Choose by the folds of the state: with --scored how many features, else (spca) how many components, -k at most.
+    /// Choose by the folds of the state, by the squared error of the label on rows left out: with --score-by how many
+    /// features (1, 2, 4, 7, … all), else, of spca, how many components, -k at most.
     #[arg(long)]
     pub folds: bool,
 

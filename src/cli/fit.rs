@@ -31,7 +31,8 @@ pub fn run(args: &FitArgs, talk: Talk) -> Result<()> {
     check_file(&args.output)?;
     let plan = FitPlan::new(&args.fit)?;
     plan.dataset.refuse_output(&[], &args.output)?;
-    announce(&plan, &args.fit, talk);
+    announce(&plan, talk);
+    without_effect(&plan, &args.fit).iter().for_each(|line| talk.say(format!("note: {line}")));
     plan.check()?;
     let model = fit(plan, &args.fit, talk)?;
     model.save(&args.output)?;
@@ -88,7 +89,8 @@ pub fn achievement(model: &Model) -> String {
     }
 }
 
-fn announce(plan: &FitPlan, spec: &FitSpec, talk: Talk) {
+/// What is about to be read.
+pub fn announce(plan: &FitPlan, talk: Talk) {
     talk.say(format!(
         "{} in {}, {}; {}",
         count(plan.dataset.rows(), "row"),
@@ -98,7 +100,6 @@ fn announce(plan: &FitPlan, spec: &FitSpec, talk: Talk) {
     ));
     talk.say(format!("features: {}", chosen_line(&plan.chosen, plan.dataset.columns.len())));
     passed_over_lines(&plan.chosen).iter().for_each(|line| talk.say(format!("  {line}")));
-    without_effect(plan, spec).iter().for_each(|line| talk.say(format!("note: {line}")));
 }
 
 /// Options that were given and change nothing.
@@ -215,7 +216,7 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
             format!("{problem}; choose other columns or scale them"),
         ));
     }
-    tell_model(&model, spec, talk);
+    tell_model(&model, spec.components, talk);
     Ok(model)
 }
 
@@ -237,7 +238,7 @@ fn linear(plan: &KernelPlan, spec: &FitSpec, talk: Talk) -> KernelSide {
 }
 
 /// Nothing is lost without a line that says so.
-fn tell(plan: &FitPlan, tally: &Tally, talk: Talk) {
+pub fn tell(plan: &FitPlan, tally: &Tally, talk: Talk) {
     let named = |counts: &std::collections::BTreeMap<u32, u64>| {
         let list: Vec<String> =
             counts.iter().map(|(j, n)| format!("{} ({})", plan.want.features.name(*j as usize), thousands(*n))).collect();
@@ -259,13 +260,14 @@ fn tell(plan: &FitPlan, tally: &Tally, talk: Talk) {
     }
 }
 
-fn tell_model(model: &Model, spec: &FitSpec, talk: Talk) {
+/// What was left out of a model, and how good it is.
+pub fn tell_model(model: &Model, components: Components, talk: Talk) {
     let header = &model.header;
     if !header.left_out.is_empty() {
         talk.say(format!("note: constant, so left out of the standardized features: {}", some(&header.left_out)));
     }
     let unsupervised = header.label.as_ref().is_none_or(|l| l.kernel == LabelKernel::Identity);
-    if let Components::Count(asked) = spec.components
+    if let Components::Count(asked) = components
         && unsupervised
         && asked > model.n_components()
     {
@@ -278,10 +280,7 @@ fn tell_model(model: &Model, spec: &FitSpec, talk: Talk) {
             count(model.n_features() as u64, "feature")
         ));
     }
-    if spec.components == Components::All
-        && unsupervised
-        && model.n_components() < model.n_features()
-        && model.kernel_map().is_none()
+    if components == Components::All && unsupervised && model.n_components() < model.n_features() && model.kernel_map().is_none()
     {
         talk.say(format!(
             "note: rank {} of {}: the other directions vary by no more than rounding",

@@ -20,6 +20,7 @@ pub mod supervised;
 use crate::error::Result;
 use crate::model::Model;
 use crate::report::{self, Talk};
+use crate::state::State;
 use args::{Cli, Command, InspectArgs};
 
 /// The name of a command, which errors begin with.
@@ -60,7 +61,17 @@ pub fn run(cli: &Cli) -> Result<()> {
 }
 
 fn inspect(args: &InspectArgs) -> Result<()> {
-    let model = Model::load(&args.model)?;
+    let model = match Model::load(&args.model) {
+        Ok(model) => model,
+        // A state is shown as one; what is neither is told as a model would be.
+        Err(error) => {
+            return match State::load(&args.model) {
+                Ok(state) if args.json => report::print(&report::json::pretty(&serde_json::json!(state.about))),
+                Ok(state) => report::print(&states::page(&state)),
+                Err(_) => Err(error),
+            };
+        }
+    };
     let text = if args.json { report::json::pretty(&report::json::model(&model)) } else { report::text::model(&model) };
     report::print(&text)
 }

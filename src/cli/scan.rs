@@ -4,9 +4,10 @@
 //! the state after some units, with how many; going on from it adds the units that follow to the same sums.
 //!
 //! Holds what the plan of the fit holds; with `--folds` the sums once per fold; with `--by` as many groups as the
-//! memory has room for, the others in a temporary file without a name ([`Shelf`]).
+//! memory has room for, the others in a temporary file without a name (`Shelf`).
 
 use super::args::{CheckpointArgs, FitSpec, FormChoice, ScanArgs, Statistic};
+use super::fit::{announce, tell};
 use super::plan::{FitPlan, LabelPlan};
 use crate::accumulate::{Accumulate, ClassLimit, Parts, SHARED_FROM, Stored};
 use crate::budget::Bytes;
@@ -36,12 +37,14 @@ pub fn run(args: &ScanArgs, talk: Talk) -> Result<()> {
     let spec = args.spec();
     let mut scan = Scan::new(&spec, &args.keep, talk)?;
     (scan.folds, scan.seed) = (args.folds.map_or(1, usize::from), args.seed);
+    announce(&scan.plan, talk);
     scan.check()?;
     scan.plan.dataset.refuse_output(&args.data, &args.output)?;
     if let Some(column) = &args.by {
         return scan.by_group(column, args, started);
     }
     check_file(&args.output)?;
+    args.checkpoint.apart_from(&[&args.output])?;
     let state = scan.run(None, &args.checkpoint)?;
     state.save(&args.output)?;
     args.checkpoint.done();
@@ -82,7 +85,29 @@ impl ScanArgs {
     }
 }
 
+/// True when two paths name the same file, also one that is not there yet.
+pub fn same_file(a: &Path, b: &Path) -> bool {
+    let whole = |p: &Path| {
+        let parent = p.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::canonicalize(p).ok().or_else(|| Some(std::fs::canonicalize(parent).ok()?.join(p.file_name()?)))
+    };
+    a == b || (whole(a).is_some() && whole(a) == whole(b))
+}
+
 impl CheckpointArgs {
+    /// Refuses a checkpoint that is a result, too: it is removed in the end.
+    pub fn apart_from(&self, results: &[&Path]) -> Result<()> {
+        let Some(path) = &self.checkpoint else { return Ok(()) };
+        check_file(path)?;
+        match results.iter().any(|r| same_file(path, r)) {
+            true => Err(Error::Misuse(format!(
+                "--checkpoint {} is what is written in the end, too; name another file",
+                path.display()
+            ))),
+            false => Ok(()),
+        }
+    }
+
     /// The checkpoint of a scan whose result is safe is removed.
     pub fn done(&self) {
         if let Some(path) = &self.checkpoint {
@@ -110,6 +135,9 @@ impl Scan {
         let for_labels = keep.is_empty() || keep.iter().any(|k| *k != Statistic::Pca);
         if !keep.is_empty() && for_labels && !labelled {
             return Err(Error::Misuse("--for spca and scored need labels; name their column with --label".into()));
+        }
+        if labelled && !for_labels {
+            talk.say("note: --for pca keeps nothing of the label");
         }
         let (labelled, second) = (labelled && for_labels, keep.is_empty() || keep.contains(&Statistic::Pca));
         let method = if labelled { Method::Spca } else { Method::Pca };
@@ -176,7 +204,7 @@ impl Scan {
         let base = match onto {
             None => State::new(About { ledger: Vec::new(), ..self.about() }, self.fresh()),
             Some(state) => {
-                state.agrees(&self.about(), self.folds)?;
+                state.agrees(&self.about(), &self.fresh())?;
                 state
             }
         };
@@ -207,6 +235,7 @@ impl Scan {
             sums = sums.into_iter().map(|s| s.limited(&limit)).collect();
         }
         let mut tally: Tally = about.tally.clone().into();
+        let mut seen = Tally::default();
         let crew = Crew { threads: self.plan.threads(), queue: 1 };
         let progress = self.talk.progress("scan", "rows", self.plan.dataset.rows(), self.plan.dataset.bytes());
         let shared = self.wanted.features >= SHARED_FROM && self.wanted.second;
@@ -242,6 +271,7 @@ impl Scan {
                         last = unit;
                     }
                     sums.iter_mut().zip(parts).for_each(|(s, part)| s.update(part));
+                    seen.add(more.clone());
                     tally.add(more);
                     sums.iter().try_for_each(|s| s.check())
                 },
@@ -269,12 +299,15 @@ impl Scan {
                 },
                 |unit, (parts, more): (Vec<Sums>, Tally)| {
                     sums.iter_mut().zip(parts).for_each(|(all, part)| all.merge(part));
+                    seen.add(more.clone());
                     tally.add(more);
                     sums.iter().try_for_each(|s| s.check())?;
                     saved(unit + 1, &mut about, &sums, &tally, &mut saver)
                 },
             )?;
         }
+        drop(progress);
+        tell(&self.plan, &seen, self.talk);
         about.tally = tally.into();
         Ok(State::new(about, sums))
     }
@@ -518,8 +551,13 @@ impl Scan {
             }
             Ok(())
         };
-        pass::map(&source, crew, &progress, give, |unit, block| self.shelve(&mut shelf, source.units()[unit].file, block))?;
+        let mut seen = Tally::default();
+        pass::map(&source, crew, &progress, give, |unit, mut block| {
+            seen.add(std::mem::take(&mut block.tally));
+            self.shelve(&mut shelf, source.units()[unit].file, block)
+        })?;
         drop(progress);
+        tell(&self.plan, &seen, self.talk);
         if shelf.swaps > 0 {
             self.talk.say(format!(
                 "{} groups did not fit the memory together, {} swaps",
@@ -532,7 +570,6 @@ impl Scan {
 
     /// Adds the rows of a block to their groups.
     fn shelve(&self, shelf: &mut Shelf, file: usize, mut block: Block) -> Result<()> {
-        block.tally = Tally::default();
         let Some(Labels::Classes { ids, classes }) = block.labels.take() else { return Ok(()) };
         let mut groups: Vec<(ClassValue, Vec<usize>)> = Vec::new();
         let mut place: HashMap<&ClassValue, usize> = HashMap::new();

@@ -283,7 +283,7 @@ fn remove_strays(parent: &Path, prefix: &str) {
 fn replaceable(dir: &Path, root: &Path, files: &HashSet<&Path>) -> Result<()> {
     if !dir.is_dir() {
         return Err(Error::Misuse(format!(
-            "{} exists and is a file that does not end in .parquet; name a directory, or a .parquet file",
+            "{} exists and is a file that does not end in .parquet; name a directory, or, for rows, a .parquet file",
             dir.display()
         )));
     }

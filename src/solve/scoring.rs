@@ -20,7 +20,7 @@ pub enum Score {
     /// By magnitude.
     #[default]
     Abs,
-    /// As the seed writes it: the largest first, the most negative last.
+    /// As it is: the largest first, the most negative last.
     Signed,
 }
 

@@ -92,7 +92,8 @@ impl Features {
 
     /// Number of features (d).
     pub fn len(&self) -> usize {
-        self.columns.iter().map(FeatureColumn::len).sum()
+        // A header may claim any width; it is compared with what is there.
+        self.columns.iter().map(FeatureColumn::len).fold(0, usize::saturating_add)
     }
 
     /// True when there are none.

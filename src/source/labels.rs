@@ -226,7 +226,8 @@ fn distinct(array: &ArrayRef, name: &str, place: &impl Fn(&str, usize) -> Place,
         }
         _ => {
             let numbers = super::densify::as_f64(array, &place(name, 0).file, name)?;
-            let keys = numbers.iter().map(|x| x.filter(|x| !x.is_nan()).map(Ordered));
+            // −0 is 0.
+            let keys = numbers.iter().map(|x| x.filter(|x| !x.is_nan()).map(|x| Ordered(x + 0.0)));
             Distinct::of(keys, missing, |x| ClassValue::Number(*x))
         }
     })

@@ -35,7 +35,7 @@ pub mod sums;
 
 pub use solve::{Select, Solve};
 
-use crate::accumulate::{Accumulate, Parts, Stored};
+use crate::accumulate::{Accumulate, MOST_ROWS, Parts, Stored};
 use crate::error::{Error, Place, Result};
 use crate::model::LedgerEntry;
 use crate::model::container::{self, Content, Named};
@@ -48,6 +48,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 use sums::{LabelsWanted, Sums, Wanted};
+
+/// Digits that may be lost by subtraction before no model is made.
+const REFUSE_FROM_DIGITS: f64 = 14.0;
 
 /// Digits that may be lost by subtraction before a model says so as a warning.
 pub const WARN_FROM_DIGITS: f64 = 6.0;
@@ -226,7 +229,7 @@ impl State {
 
     /// Adds a state of other rows.
     pub fn merge(&mut self, other: State) -> Result<()> {
-        self.agrees(&other.about, other.sums.len())?;
+        self.agrees(&other.about, &other.sums)?;
         self.admit(&other.about.ledger)?;
         self.about.ledger.extend(other.about.ledger);
         let mut tally: Tally = std::mem::take(&mut self.about.tally).into();
@@ -239,7 +242,7 @@ impl State {
 
     /// Takes a state out that was added.
     pub fn subtract(&mut self, part: State) -> Result<()> {
-        self.agrees(&part.about, part.sums.len())?;
+        self.agrees(&part.about, &part.sums)?;
         for entry in &part.about.ledger {
             let Some(at) = self.about.ledger.iter().position(|e| e.is_same(entry)) else {
                 let problem = match self.about.ledger.iter().find(|e| e.path == entry.path) {
@@ -301,7 +304,7 @@ impl State {
     }
 
     /// Refuses a state of other columns or options.
-    pub fn agrees(&self, other: &About, folds: usize) -> Result<()> {
+    pub fn agrees(&self, other: &About, sums: &[Sums]) -> Result<()> {
         let mine = &self.about;
         let differ = |what: &str| Err(Error::Misuse(format!("the states have different {what}, so they cannot go together")));
         if mine.progress.is_some() || other.progress.is_some() {
@@ -320,7 +323,8 @@ impl State {
             () if mine.weight != other.weight => differ("weights"),
             () if mine.precision != other.precision => differ("--precision"),
             () if mine.group != other.group => differ("groups"),
-            () if folds != self.sums.len() || mine.fold_seed != other.fold_seed => differ("folds"),
+            () if sums.len() != self.sums.len() || mine.fold_seed != other.fold_seed => differ("folds"),
+            () if !sums.iter().all(|s| s.fits(&self.sums[0])) => differ("statistics (--for)"),
             () => Ok(()),
         }
     }
@@ -348,6 +352,14 @@ impl State {
             return Err(damaged("its folds or its cancellation are none".into()));
         }
         let d = about.columns.len();
+        let tally = &about.tally;
+        let counts = [tally.rows, tally.dropped, tally.unlabelled].into_iter();
+        let mut counts =
+            counts.chain(tally.missing.iter().chain(&tally.rounded).map(|(_, n)| *n)).chain(about.ledger.iter().map(|e| e.rows));
+        let mut places = tally.missing.iter().chain(&tally.rounded).map(|(feature, _)| *feature as usize);
+        if counts.any(|n| n > MOST_ROWS) || places.any(|feature| feature >= d) {
+            return Err(damaged("it counts what cannot be".into()));
+        }
         let sums =
             (0..folds).map(|i| Sums::restore(&format!("fold{i}"), d, &mut parts)).collect::<std::result::Result<Vec<_>, _>>();
         let sums = sums.map_err(damaged)?;

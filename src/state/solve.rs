@@ -2,7 +2,7 @@
 
 use super::ask::{Ask, Fitted, Gathered, LabelSpec, identity_of, narrowed};
 use super::sums::LabelMoments;
-use super::{State, WARN_FROM_DIGITS};
+use super::{REFUSE_FROM_DIGITS, State, WARN_FROM_DIGITS};
 use crate::accumulate::CoMoment;
 use crate::error::{Error, Result};
 use crate::model::{Method, Model, Provenance, ScoringReport};
@@ -123,10 +123,20 @@ impl State {
             return Err(Error::Misuse("this is the checkpoint of a scan that is not done; finish the scan first".into()));
         }
         let digits = self.lost_digits();
+        if digits >= REFUSE_FROM_DIGITS {
+            return Err(Error::Misuse(format!(
+                "subtractions have cost this state about {digits:.0} of 16 digits, and nothing can be made of what is left; scan again"
+            )));
+        }
         if digits >= WARN_FROM_DIGITS {
             say(format!(
                 "warning: subtractions have cost this state about {digits:.0} of 16 digits; scan again for a better one"
             ));
+        }
+        let dropped = self.about.tally.dropped;
+        if dropped > 0 && (ask.features.is_some() || ask.select.is_some()) {
+            let rows = crate::report::text::count(dropped, "row");
+            say(format!("note: {rows} were dropped for nulls in any feature of the state, also those that are left out here"));
         }
         let sums = self.whole();
         let finished = Finished {
@@ -192,7 +202,10 @@ impl State {
         say: &dyn Fn(String),
     ) -> Result<Model> {
         let Finished { features, second, labels, tally } = finished;
-        let place = self.about.ledger.first().map_or_else(|| PathBuf::from("state"), |e| PathBuf::from(&e.path));
+        let place = match &self.about.ledger[..] {
+            [one] => PathBuf::from(&one.path),
+            files => PathBuf::from(format!("state of {} files", files.len())),
+        };
         // H centres whatever is projected afterwards.
         let asked = Ask {
             features: &features,
@@ -222,6 +235,9 @@ impl State {
             }
             Method::Spca => {
                 let spec = self.label_spec(ask)?;
+                if ask.with_variance && second.is_none() {
+                    say("note: this state has no covariance to tell variances by; scan with --for pca,spca".into());
+                }
                 let s = second.filter(|_| ask.with_variance).map(|c| c.s);
                 let gathered = match labels {
                     Some(LabelMoments::Classes(c)) => Gathered::of_classes(c, tally),
