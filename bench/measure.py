@@ -44,6 +44,11 @@ GROUPS = [
         ("floor: decode + dsyrk", [bare("x", tall)], 1.25, None),
         ("numpy, shifted one-pass covariance", [peer("numpy_cov", tall)], None, None),
     ]),
+    ("scan, 4M × 64 f64: a state instead of a model", [
+        ("eigenstream scan", [[es, "scan", tall, "--columns", "x*", "-o", model, "--quiet"]], None, None),
+        ("eigenstream fit --checkpoint after every row group", [fit(tall, "--columns", "x*", "--checkpoint", f"{work}/c", "--checkpoint-seconds", "0")], None, None),
+        ("our own PCA fit of the same columns", [fit(tall, "--columns", "x*")], None, None),
+    ]),
     ("fit + transform, 4M × 64 f64, k = 10", [
         ("eigenstream", [fit(tall, "--columns", "x*", "-k", "10"), [es, "transform", model, tall, "-o", scores, "--quiet"]], None, None),
         ("eigenstream --compression zstd", [fit(tall, "--columns", "x*", "-k", "10"), [es, "transform", model, tall, "--compression", "zstd", "-o", scores, "--quiet"]], None, None),

@@ -271,6 +271,64 @@ fn a_full_disk_leaves_nothing() {
     assert!(run.stderr.contains("cannot write disk/s.parquet: No space left on device"), "{}", run.stderr);
 }
 
+#[test]
+fn a_disk_that_is_full_from_the_start_gets_nothing_from_any_command() {
+    let dir = with_data("20000");
+    for i in 0..2 {
+        dir.ok(&["scan", &format!("d/part-00{i}.parquet"), "--exclude", "id", "-o", &format!("p{i}"), "--quiet"]);
+    }
+    dir.ok(&["merge", "p0", "p1", "-o", "all", "--quiet"]);
+    std::fs::create_dir(dir.path("disk")).unwrap();
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=4k", "tmpfs"]).arg(dir.path("disk")).stderr(Stdio::null());
+    if !mount.status().is_ok_and(|s| s.success()) {
+        eprintln!("skipped: no permission to mount a small disk");
+        return;
+    }
+    let mut said = Vec::new();
+    for words in [
+        "scan d --exclude id -o disk/x",
+        "scan d --exclude id --by id -o disk/x --columns x0,x1",
+        "scan d --exclude id --checkpoint disk/c --checkpoint-seconds 0 -o x",
+        "fit d --exclude id --state disk/x -o x",
+        "merge p0 p1 -o disk/x",
+        "subtract all p1 -o disk/x",
+        "solve all -k 20 -o disk/x",
+        "transform m d -o disk/x",
+    ] {
+        let run = dir.run(&words.split(' ').chain(["--quiet"]).collect::<Vec<_>>());
+        let left = std::fs::read_dir(dir.path("disk")).unwrap().count();
+        said.push((words, run.code, left, run.stderr));
+    }
+    assert!(Command::new("umount").arg(dir.path("disk")).status().unwrap().success());
+    for (words, code, left, said) in said {
+        assert_eq!((code, left), (Some(1), 0), "{words}: {said}");
+        assert!(said.contains("disk/") && said.contains("No space left on device"), "{words}: {said}");
+    }
+    assert!(!dir.path("x").exists());
+}
+
+#[test]
+fn an_interrupted_scan_keeps_its_checkpoint_and_nothing_else() {
+    let dir = with_data("400000");
+    let words = ["scan", "d", "--exclude", "id", "--checkpoint", "c", "--checkpoint-seconds", "0", "-o", "s"];
+    for (signal, code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
+        let struck = (0..50).any(|_| {
+            let _ = std::fs::remove_file(dir.path("s"));
+            let mut child = dir.command(&words).stderr(Stdio::null()).spawn().unwrap();
+            while !dir.path("c").exists() && child.try_wait().unwrap().is_none() {}
+            // SAFETY: a signal to our own child, which has not been waited for.
+            unsafe { libc::kill(child.id() as i32, signal) };
+            child.wait().unwrap().code() == Some(code)
+        });
+        assert!(struck, "fifty scans were done before the signal came");
+        assert_eq!(dir.list(), ["c", "d", "m"]);
+        dir.ok(&words);
+        assert_eq!(dir.list(), ["d", "m", "s"]);
+        std::fs::remove_file(dir.path("s")).unwrap();
+    }
+}
+
 const SPOOLED: [&str; 8] = ["fit", "v", "--form", "dual", "--exclude", "id", "-o", "new"];
 
 /// Vectors, which the dual form copies to a temporary file.
