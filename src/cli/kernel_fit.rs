@@ -290,24 +290,7 @@ impl Passes<'_> {
         let (prepare, ..) = self.preparation(plan, &moments);
         let ready = self.ready(plan, x, weights.as_ref(), &moments, false)?;
         let kernel = ready.kernel;
-        let mut negative = Negative { count: 0, all: false };
-        let (basis, whitening) = match form {
-            Form::Landmarks => {
-                let chosen = match plan.choice {
-                    LandmarkChoice::Uniform => shuffled(ready.x.nrows(), m, self.spec.seed),
-                    LandmarkChoice::KMeans => landmarks::spread_out(&kernel, &ready.x, m, self.spec.seed),
-                };
-                if chosen.len() < m {
-                    let few = count(chosen.len() as u64, "landmark");
-                    self.talk.say(format!("note: {few} instead of {m}: there are no more rows that differ"));
-                }
-                let Landmarks { rows, whitening, negative: count } =
-                    Landmarks::new(&kernel, ready.x.select(Axis(0), &chosen), cores())?;
-                negative.count = count;
-                (Basis::Rows { kernel, rows }, Some(whitening))
-            }
-            _ => (Basis::Fourier(Fourier::new(ready.x.ncols(), m, kernel.gamma().unwrap_or(1.0), self.spec.seed)), None),
-        };
+        let (basis, whitening, negative) = self.stand_in(plan, &ready, m, form)?;
         self.tell_negative(negative);
         // Its comparisons are the features that PCA sees.
         let width = whitening.as_ref().map_or(m, |w| w.nrows());
@@ -369,6 +352,26 @@ impl Passes<'_> {
         };
         let side = KernelSide { report, map: Some(Box::new(map)), unit_mean: None, preimage };
         Ok(Fitted { moments, solution, tally, supervision: None, kernel: Some(side) })
+    }
+
+    /// Landmarks and the whitening of comparisons with them, or random features.
+    fn stand_in(&self, plan: &KernelPlan, ready: &Ready, m: usize, form: Form) -> Result<(Basis, Option<Array2<f64>>, Negative)> {
+        let (kernel, mut negative) = (ready.kernel, Negative { count: 0, all: false });
+        if form == Form::Fourier {
+            let fourier = Fourier::new(ready.x.ncols(), m, kernel.gamma().unwrap_or(1.0), self.spec.seed);
+            return Ok((Basis::Fourier(fourier), None, negative));
+        }
+        let chosen = match plan.choice {
+            LandmarkChoice::Uniform => shuffled(ready.x.nrows(), m, self.spec.seed),
+            LandmarkChoice::KMeans => landmarks::spread_out(&kernel, &ready.x, m, self.spec.seed),
+        };
+        if chosen.len() < m {
+            let few = count(chosen.len() as u64, "landmark");
+            self.talk.say(format!("note: {few} instead of {m}: there are no more rows that differ"));
+        }
+        let Landmarks { rows, whitening, negative: below } = Landmarks::new(&kernel, ready.x.select(Axis(0), &chosen), cores())?;
+        negative.count = below;
+        Ok((Basis::Rows { kernel, rows }, Some(whitening), negative))
     }
 
     fn kernel_supervised(&self, plan: &KernelPlan) -> Result<Fitted> {

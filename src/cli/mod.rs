@@ -6,6 +6,7 @@ pub mod candidates;
 pub mod demo;
 pub mod fit;
 pub mod forms;
+pub mod groups;
 pub mod hsic;
 pub mod kernel_fit;
 pub mod kernels;

@@ -3,31 +3,26 @@
 //! Rows are added as `fit` adds them, unit by unit in file order, so a state gives the bytes of a fit. A checkpoint is
 //! the state after some units, with how many; going on from it adds the units that follow to the same sums.
 //!
-//! Holds what the plan of the fit holds; with `--folds` the sums once per fold; with `--by` as many groups as the
-//! memory has room for, the others in a temporary file without a name (`Shelf`).
+//! Holds what the plan of the fit holds; with `--folds` the sums once per fold.
 
 use super::args::{CheckpointArgs, FitSpec, FormChoice, ScanArgs, Statistic};
 use super::fit::{announce, tell};
 use super::plan::{FitPlan, LabelPlan};
-use crate::accumulate::{Accumulate, ClassLimit, Parts, SHARED_FROM, Stored};
+use crate::accumulate::{Accumulate, ClassLimit, SHARED_FROM};
 use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
 use crate::model::{LedgerEntry, Method};
 use crate::pass::{self, Crew};
-use crate::report::text::{count, thousands};
+use crate::report::text::count;
 use crate::report::{self, Talk};
-use crate::sink::staged::{StagedDir, check_file};
+use crate::sink::staged::check_file;
 use crate::solve::supervised::LabelKernel;
-use crate::source::labels::{Class, ClassValue};
-use crate::source::{Block, Dataset, LabelRead, LabelWant, Labels, Nulls, ParquetSource, Source, Tally, Want};
+use crate::source::{Block, Dataset, LabelRead, LabelWant, Nulls, ParquetSource, Source, Tally};
 use crate::state::folds::fold_of;
 use crate::state::sums::{LabelsWanted, Sums, Wanted};
-use crate::state::{About, Group, Known, Progress, State, StateLabels, StateTally};
+use crate::state::{About, Known, Progress, State, StateLabels, StateTally};
 use serde_json::json;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Write;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -68,7 +63,8 @@ pub fn describe(state: &State) -> String {
 }
 
 impl ScanArgs {
-    fn spec(&self) -> FitSpec {
+    /// The fit whose pass it is.
+    pub(super) fn spec(&self) -> FitSpec {
         FitSpec {
             data: self.data.clone(),
             columns: self.columns.clone(),
@@ -120,12 +116,12 @@ impl CheckpointArgs {
 pub struct Scan {
     /// The fit whose pass it is.
     pub plan: FitPlan,
-    labels: Option<StateLabels>,
-    wanted: Wanted,
+    pub(super) labels: Option<StateLabels>,
+    pub(super) wanted: Wanted,
     /// Folds; 1 without.
     folds: usize,
     seed: u64,
-    talk: Talk,
+    pub(super) talk: Talk,
 }
 
 impl Scan {
@@ -178,7 +174,7 @@ impl Scan {
     }
 
     /// What the state is of, before a row is read.
-    fn about(&self) -> About {
+    pub(super) fn about(&self) -> About {
         About {
             columns: self.plan.want.features.clone(),
             labels: self.labels.clone(),
@@ -229,87 +225,77 @@ impl Scan {
     }
 
     /// One pass from a unit on, merged in unit order.
-    fn add(&self, start: State, source: &ParquetSource, from: usize, mut saver: Saver<'_>) -> Result<State> {
-        let (mut about, mut sums) = start.into_sums();
+    fn add(&self, start: State, source: &ParquetSource, from: usize, saver: Saver<'_>) -> Result<State> {
+        let (about, mut sums) = start.into_sums();
         if let Some(limit) = self.class_limit() {
             sums = sums.into_iter().map(|s| s.limited(&limit)).collect();
         }
-        let mut tally: Tally = about.tally.clone().into();
-        let mut seen = Tally::default();
-        let crew = Crew { threads: self.plan.threads(), queue: 1 };
-        let progress = self.talk.progress("scan", "rows", self.plan.dataset.rows(), self.plan.dataset.bytes());
-        let shared = self.wanted.features >= SHARED_FROM && self.wanted.second;
-        let saved = |units: usize, about: &mut About, sums: &[Sums], tally: &Tally, saver: &mut Saver<'_>| -> Result<()> {
-            saver.after(units, || {
-                about.tally = tally.clone().into();
-                about.progress = Some(Progress { units, of: saver_of(source) });
-                State::new(about.clone(), sums.to_vec()).to_bytes()
-            })
-        };
-        if shared {
-            // One S: workers read, the caller adds.
-            let mut last = from;
-            pass::map_from(
-                source,
-                from,
-                crew,
-                &progress,
-                |unit, blocks, out| {
-                    let mut read = 0;
-                    for block in blocks {
-                        let mut block = block?;
-                        let more = std::mem::take(&mut block.tally);
-                        let first = read;
-                        read += more.rows;
-                        out.give((self.split(source, unit, first, block), more));
-                    }
-                    Ok(())
-                },
-                |unit, (parts, more): (Vec<Block>, Tally)| {
-                    if unit > last {
-                        saved(unit, &mut about, &sums, &tally, &mut saver)?;
-                        last = unit;
-                    }
-                    sums.iter_mut().zip(parts).for_each(|(s, part)| s.update(part));
-                    seen.add(more.clone());
-                    tally.add(more);
-                    sums.iter().try_for_each(|s| s.check())
-                },
-            )?;
-        } else {
-            pass::map_from(
-                source,
-                from,
-                crew,
-                &progress,
-                |unit, blocks, out| {
-                    let (mut parts, mut tally) = (self.fresh(), Tally::default());
-                    for block in blocks {
-                        let mut block = block?;
-                        let more = std::mem::take(&mut block.tally);
-                        let split = self.split(source, unit, tally.rows, block);
-                        tally.add(more);
-                        for (sums, part) in parts.iter_mut().zip(split) {
-                            sums.update(part);
-                            sums.check()?;
-                        }
-                    }
-                    out.give((parts, tally));
-                    Ok(())
-                },
-                |unit, (parts, more): (Vec<Sums>, Tally)| {
-                    sums.iter_mut().zip(parts).for_each(|(all, part)| all.merge(part));
-                    seen.add(more.clone());
-                    tally.add(more);
-                    sums.iter().try_for_each(|s| s.check())?;
-                    saved(unit + 1, &mut about, &sums, &tally, &mut saver)
-                },
-            )?;
+        let tally: Tally = about.tally.clone().into();
+        let mut adding = Adding { about, sums, tally, seen: Tally::default(), saver };
+        match self.wanted.features >= SHARED_FROM && self.wanted.second {
+            true => self.add_blocks(&mut adding, source, from)?,
+            false => self.add_units(&mut adding, source, from)?,
         }
-        drop(progress);
+        let Adding { mut about, sums, tally, seen, .. } = adding;
         tell(&self.plan, &seen, self.talk);
         about.tally = tally.into();
         Ok(State::new(about, sums))
+    }
+
+    fn crew(&self) -> Crew {
+        Crew { threads: self.plan.threads(), queue: 1 }
+    }
+
+    fn progress(&self) -> report::Progress {
+        self.talk.progress("scan", "rows", self.plan.dataset.rows(), self.plan.dataset.bytes())
+    }
+
+    /// Workers add up units of their own.
+    fn add_units(&self, adding: &mut Adding<'_>, source: &ParquetSource, from: usize) -> Result<()> {
+        let work = |unit: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<(Vec<Sums>, Tally)>| {
+            let (mut parts, mut tally) = (self.fresh(), Tally::default());
+            for block in blocks {
+                let mut block = block?;
+                let more = std::mem::take(&mut block.tally);
+                let split = self.split(source, unit, tally.rows, block);
+                tally.add(more);
+                for (sums, part) in parts.iter_mut().zip(split) {
+                    sums.update(part);
+                    sums.check()?;
+                }
+            }
+            out.give((parts, tally));
+            Ok(())
+        };
+        pass::map_from(source, from, self.crew(), &self.progress(), work, |unit, (parts, more)| {
+            adding.sums.iter_mut().zip(parts).for_each(|(all, part)| all.merge(part));
+            adding.count(more)?;
+            adding.save(unit + 1)
+        })
+    }
+
+    /// One S of many features: workers read, the caller adds.
+    fn add_blocks(&self, adding: &mut Adding<'_>, source: &ParquetSource, from: usize) -> Result<()> {
+        let work = |unit: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<(Vec<Block>, Tally)>| {
+            let mut read = 0;
+            for block in blocks {
+                let mut block = block?;
+                let more = std::mem::take(&mut block.tally);
+                let first = read;
+                read += more.rows;
+                out.give((self.split(source, unit, first, block), more));
+            }
+            Ok(())
+        };
+        let mut last = from;
+        pass::map_from(source, from, self.crew(), &self.progress(), work, |unit, (parts, more)| {
+            if unit > last {
+                adding.save(unit)?;
+                last = unit;
+            }
+            adding.sums.iter_mut().zip(parts).for_each(|(s, part)| s.update(part));
+            adding.count(more)
+        })
     }
 
     fn class_limit(&self) -> Option<ClassLimit> {
@@ -332,8 +318,32 @@ impl Scan {
     }
 }
 
-fn saver_of(source: &ParquetSource) -> usize {
-    source.units().len()
+/// A state while units are added to it.
+struct Adding<'a> {
+    about: About,
+    sums: Vec<Sums>,
+    /// Of all rows of the state, and of those of this scan.
+    tally: Tally,
+    seen: Tally,
+    saver: Saver<'a>,
+}
+
+impl Adding<'_> {
+    fn count(&mut self, more: Tally) -> Result<()> {
+        self.seen.add(more.clone());
+        self.tally.add(more);
+        self.sums.iter().try_for_each(|s| s.check())
+    }
+
+    /// Saves the checkpoint after so many units, if it is time.
+    fn save(&mut self, units: usize) -> Result<()> {
+        if !self.saver.is_time(units) {
+            return Ok(());
+        }
+        let tally = self.tally.clone().into();
+        let about = About { tally, progress: Some(Progress { units, of: self.saver.of }), ..self.about.clone() };
+        self.saver.save(&State::new(about, self.sums.clone()).to_bytes()?)
+    }
 }
 
 /// How labels are kept.
@@ -394,10 +404,15 @@ impl<'a> Saver<'a> {
         Saver { path: args.checkpoint.as_deref(), every: Duration::from_secs(args.checkpoint_seconds), last: Instant::now(), of }
     }
 
-    /// After so many units, if it is time.
-    fn after(&mut self, units: usize, bytes: impl FnOnce() -> Result<Vec<u8>>) -> Result<()> {
-        let Some(path) = self.path.filter(|_| units < self.of && self.last.elapsed() >= self.every) else { return Ok(()) };
-        crate::model::container::save(path, &bytes()?)?;
+    /// After so many units.
+    fn is_time(&self, units: usize) -> bool {
+        self.path.is_some() && units < self.of && self.last.elapsed() >= self.every
+    }
+
+    fn save(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Some(path) = self.path {
+            crate::model::container::save(path, bytes)?;
+        }
         self.last = Instant::now();
         Ok(())
     }
@@ -419,255 +434,4 @@ pub fn only_new(state: &State, data: &[String], skip: bool, talk: Talk) -> Resul
         talk.say(format!("{} in the state already, passed over", count(known, "file")));
     }
     Ok(new)
-}
-
-/// Groups of a scan by group: as many in memory as there is room for, the others in a file without a name.
-///
-/// A group that is wanted again is read back and goes on as it was, so that its bytes do not depend on the memory.
-struct Shelf {
-    groups: HashMap<ClassValue, Held>,
-    /// Most recently used last.
-    order: std::collections::VecDeque<ClassValue>,
-    file: File,
-    dir: PathBuf,
-    end: u64,
-    /// Groups that may be in memory.
-    room: usize,
-    swaps: u64,
-}
-
-enum Held {
-    Here(Box<Shelved>),
-    Away(u64, u64),
-}
-
-struct Shelved {
-    sums: Sums,
-    tally: Tally,
-    ledger: Vec<(usize, u64)>,
-}
-
-impl Shelf {
-    fn new(dir: &Path, room: usize) -> Result<Shelf> {
-        let file = tempfile::tempfile_in(dir).map_err(Error::io("create a temporary file in", dir))?;
-        Ok(Shelf { groups: HashMap::new(), order: Default::default(), file, dir: dir.to_path_buf(), end: 0, room, swaps: 0 })
-    }
-
-    /// The group, fresh at first sight; another may go for it.
-    fn group(&mut self, value: &ClassValue, d: usize, fresh: impl FnOnce() -> Sums) -> Result<&mut Shelved> {
-        let here = matches!(self.groups.get(value), Some(Held::Here(_)));
-        if !here {
-            let shelved = match self.groups.get(value) {
-                Some(Held::Away(at, len)) => self.read(*at, *len, d)?,
-                _ => Shelved { sums: fresh(), tally: Tally::default(), ledger: Vec::new() },
-            };
-            while self.order.len() >= self.room {
-                self.put_away()?;
-            }
-            self.groups.insert(value.clone(), Held::Here(Box::new(shelved)));
-            self.order.push_back(value.clone());
-        }
-        match self.groups.get_mut(value) {
-            Some(Held::Here(shelved)) => Ok(shelved),
-            _ => Err(Error::Internal("a group that is here is not".into())),
-        }
-    }
-
-    /// The one that has been here longest goes to the file.
-    fn put_away(&mut self) -> Result<()> {
-        let Some(value) = self.order.pop_front() else { return Ok(()) };
-        let Some(Held::Here(shelved)) = self.groups.remove(&value) else { return Ok(()) };
-        let bytes = shelved.to_bytes()?;
-        self.file.write_all_at(&bytes, self.end).map_err(Error::io("write a temporary file in", &self.dir))?;
-        self.groups.insert(value, Held::Away(self.end, bytes.len() as u64));
-        self.end += bytes.len() as u64;
-        self.swaps += 1;
-        Ok(())
-    }
-
-    fn read(&self, at: u64, len: u64, d: usize) -> Result<Shelved> {
-        let mut bytes = vec![0; len as usize];
-        self.file.read_exact_at(&mut bytes, at).map_err(Error::io("read a temporary file in", &self.dir))?;
-        Shelved::from_bytes(&bytes, d).map_err(|e| Error::Internal(format!("a group that was put away: {e}")))
-    }
-
-    /// All groups in the order of their values, one at a time.
-    fn each(mut self, d: usize, mut take: impl FnMut(ClassValue, Shelved) -> Result<()>) -> Result<()> {
-        let mut values: Vec<ClassValue> = self.groups.keys().cloned().collect();
-        values.sort();
-        for value in values {
-            let shelved = match self.groups.remove(&value) {
-                Some(Held::Here(shelved)) => *shelved,
-                Some(Held::Away(at, len)) => self.read(at, len, d)?,
-                None => continue,
-            };
-            take(value, shelved)?;
-        }
-        Ok(())
-    }
-}
-
-impl Shelved {
-    fn to_bytes(&self) -> Result<Vec<u8>> {
-        use crate::model::container::{self, Content};
-        let mut parts = Parts::default();
-        self.sums.store("group", &mut parts);
-        parts.fact("group", "tally", StateTally::from(self.tally.clone()));
-        parts.fact("group", "ledger", &self.ledger);
-        let tensors: Vec<_> = parts.numbers.iter().map(|(name, m)| container::matrix(name, m)).collect();
-        container::to_bytes(Content::State, &parts.facts, &tensors)
-    }
-
-    fn from_bytes(bytes: &[u8], d: usize) -> std::result::Result<Shelved, String> {
-        use crate::model::container::{self, Content};
-        let (facts, tensors) = container::open(Content::State, bytes)?;
-        let mut parts = Parts { numbers: tensors.matrices()?, facts };
-        let tally: StateTally = parts.take("group", "tally")?;
-        let ledger = parts.take("group", "ledger")?;
-        Ok(Shelved { sums: Sums::restore("group", d, &mut parts)?, tally: tally.into(), ledger })
-    }
-}
-
-impl Scan {
-    /// One state per value of a column.
-    fn by_group(&self, column: &str, args: &ScanArgs, started: Instant) -> Result<()> {
-        let dataset = &self.plan.dataset;
-        LabelPlan::new(&args.spec(), dataset, &[column.to_string()], None)?;
-        let mut columns = vec![column.to_string()];
-        columns.extend(self.labels.iter().flat_map(|l| l.columns.clone()));
-        let want = Want { labels: Some(LabelWant { columns, read: LabelRead::Classes }), ..self.plan.want.clone() };
-        let source = ParquetSource::new(dataset, want);
-        let dir = args.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
-        crate::source::spool::check_dir(&dir, 0)?;
-        let d = self.wanted.features as u64;
-        let each = 4 * 8 * if self.wanted.second { d * d } else { 0 } + 64 * d * (1 + super::plan::PLANNED_CLASSES) + 4096;
-        let spare = self.plan.budget.bytes.0.saturating_sub(self.plan.taken().ledger.peak_bytes());
-        let mut shelf = Shelf::new(&dir, (spare / each).clamp(2, 1_000_000) as usize)?;
-        let crew = Crew { threads: self.plan.threads(), queue: 1 };
-        let progress = self.talk.progress("scan", "rows", dataset.rows(), dataset.bytes());
-        let give = |_: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<Block>| {
-            for block in blocks {
-                out.give(block?);
-            }
-            Ok(())
-        };
-        let mut seen = Tally::default();
-        pass::map(&source, crew, &progress, give, |unit, mut block| {
-            seen.add(std::mem::take(&mut block.tally));
-            self.shelve(&mut shelf, source.units()[unit].file, block)
-        })?;
-        drop(progress);
-        tell(&self.plan, &seen, self.talk);
-        if shelf.swaps > 0 {
-            self.talk.say(format!(
-                "{} groups did not fit the memory together, {} swaps",
-                shelf.groups.len(),
-                thousands(shelf.swaps)
-            ));
-        }
-        self.write_groups(shelf, column, args, started)
-    }
-
-    /// Adds the rows of a block to their groups.
-    fn shelve(&self, shelf: &mut Shelf, file: usize, mut block: Block) -> Result<()> {
-        let Some(Labels::Classes { ids, classes }) = block.labels.take() else { return Ok(()) };
-        let mut groups: Vec<(ClassValue, Vec<usize>)> = Vec::new();
-        let mut place: HashMap<&ClassValue, usize> = HashMap::new();
-        for (row, id) in ids.iter().enumerate() {
-            let value = &classes[*id as usize][0];
-            let at = *place.entry(value).or_insert_with(|| {
-                groups.push((value.clone(), Vec::new()));
-                groups.len() - 1
-            });
-            groups[at].1.push(row);
-        }
-        for (value, rows) in groups {
-            let mut part = block.part(&rows);
-            part.labels = self.group_labels(&rows, &ids, &classes);
-            let mut tally = Tally { rows: rows.len() as u64, ..Tally::default() };
-            part.missing.iter().for_each(|cell| *tally.missing.entry(cell.feature).or_default() += 1);
-            let group = shelf.group(&value, self.wanted.features, || Sums::new(&self.wanted))?;
-            group.tally.add(tally);
-            match group.ledger.last_mut() {
-                Some((f, n)) if *f == file => *n += rows.len() as u64,
-                _ => group.ledger.push((file, rows.len() as u64)),
-            }
-            group.sums.update(part);
-            group.sums.check()?;
-        }
-        Ok(())
-    }
-
-    /// The labels behind the column that groups.
-    fn group_labels(&self, rows: &[usize], ids: &[u32], classes: &[Class]) -> Option<Labels> {
-        let labels = self.labels.as_ref()?;
-        let ids: Vec<u32> = rows.iter().map(|r| ids[*r]).collect();
-        if labels.classes {
-            return Some(Labels::Classes { ids, classes: classes.iter().map(|c| c[1..].to_vec()).collect() });
-        }
-        let value = |(i, j): (usize, usize)| classes[ids[i] as usize][1 + j].number().unwrap_or(0.0);
-        Some(Labels::Numbers(ndarray::Array2::from_shape_fn((ids.len(), labels.columns.len()), value)))
-    }
-
-    fn write_groups(&self, shelf: Shelf, column: &str, args: &ScanArgs, started: Instant) -> Result<()> {
-        let mut values: Vec<ClassValue> = shelf.groups.keys().cloned().collect();
-        values.sort();
-        let names: Vec<PathBuf> = values.iter().map(|v| PathBuf::from(group_file(column, v))).collect();
-        let staged = StagedDir::create(&args.output, names, None)?;
-        let ledger = LedgerEntry::of(&self.plan.dataset);
-        let (mut index, mut rows) = (0, 0);
-        shelf.each(self.wanted.features, |value, shelved| {
-            let about = About {
-                ledger: shelved.ledger.iter().map(|(file, n)| LedgerEntry { rows: *n, ..ledger[*file].clone() }).collect(),
-                tally: shelved.tally.into(),
-                group: Some(Group { column: column.into(), value }),
-                ..self.about()
-            };
-            rows += about.tally.rows;
-            let bytes = State::new(about, vec![shelved.sums]).to_bytes()?;
-            let target = staged.target(index);
-            let mut file = staged.create_file(index)?;
-            index += 1;
-            file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(Error::io("write", target))
-        })?;
-        staged.commit()?;
-        let seconds = started.elapsed().as_secs_f64();
-        let (groups, shown) = (count(index as u64, "group"), args.output.display());
-        self.talk.say(format!("{shown}: {groups} by {column}, {}, {seconds:.2} s", count(rows, "row")));
-        if args.json {
-            let summary = json!({"states": args.output, "by": column, "n_groups": index, "rows": rows, "seconds": seconds});
-            report::print(&report::json::pretty(&summary))?;
-        }
-        Ok(())
-    }
-}
-
-/// "species=setosa.state", with what a file name cannot hold as %XX.
-fn group_file(column: &str, value: &ClassValue) -> String {
-    let text = format!("{column}={value}");
-    let safe = |b: u8| b.is_ascii_alphanumeric() || b"=-_+.,@ ".contains(&b);
-    let name: String = text.bytes().map(|b| if safe(b) { (b as char).to_string() } else { format!("%{b:02X}") }).collect();
-    let name = name.trim_start_matches('.').to_string();
-    format!("{}.state", if name.len() > 200 { format!("{}~{:016x}", &name[..180], short_hash(&text)) } else { name })
-}
-
-fn short_hash(text: &str) -> u64 {
-    use std::hash::Hasher;
-    let mut hash = twox_hash::XxHash64::with_seed(0);
-    hash.write(text.as_bytes());
-    hash.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_have_names_that_files_can_have() {
-        assert_eq!(group_file("species", &ClassValue::Text("a/b c".into())), "species=a%2Fb c.state");
-        assert_eq!(group_file("n", &ClassValue::Int(-3)), "n=-3.state");
-        let long = "x".repeat(500);
-        let (a, b) = (group_file("c", &ClassValue::Text(long.clone())), group_file("c", &ClassValue::Text(format!("{long}y"))));
-        assert!(a.len() < 255 && a != b);
-    }
 }

@@ -206,7 +206,6 @@ impl State {
             [one] => PathBuf::from(&one.path),
             files => PathBuf::from(format!("state of {} files", files.len())),
         };
-        // H centres whatever is projected afterwards.
         let asked = Ask {
             features: &features,
             weight: self.about.weight.clone(),
@@ -218,44 +217,7 @@ impl State {
             threads: ask.threads,
             say,
         };
-        let fitted = match ask.method {
-            Method::Pca => {
-                let second = second.ok_or_else(|| Error::Misuse("this state has no covariance; scan with --for pca".into()))?;
-                asked.check(&second.moments, &tally)?;
-                let (moments, solution) = solve(second, ask.scaling, ask.components, ask.threads)?;
-                Fitted { moments, solution, tally, supervision: None, kernel: None }
-            }
-            Method::Spca if ask.label_kernel == Some(LabelKernel::Identity) => {
-                let second = second.ok_or_else(|| Error::Misuse("this state has no covariance; scan with --for pca".into()))?;
-                asked.check(&second.moments, &tally)?;
-                let (moments, solution) = solve(second, ask.scaling, ask.components, ask.threads)?;
-                let columns = self.about.labels.as_ref().map_or_else(Vec::new, |l| l.columns.clone());
-                let supervision = Some(identity_of(&solution, &moments, columns));
-                Fitted { moments, solution, tally, supervision, kernel: None }
-            }
-            Method::Spca => {
-                let spec = self.label_spec(ask)?;
-                if ask.with_variance && second.is_none() {
-                    say("note: this state has no covariance to tell variances by; scan with --for pca,spca".into());
-                }
-                let s = second.filter(|_| ask.with_variance).map(|c| c.s);
-                let gathered = match labels {
-                    Some(LabelMoments::Classes(c)) => Gathered::of_classes(c, tally),
-                    Some(LabelMoments::Numbers(c)) => Gathered::of_numbers(c, tally),
-                    None => return Err(Error::Misuse("this state has no labels; scan with --label".into())),
-                };
-                let mut gathered = Gathered { s, ..gathered };
-                if let (LabelKernel::Linear, true, Some(classes)) = (spec.kernel, spec.columns.len() > 1, &gathered.classes) {
-                    let delta = one_hot(&classes.classes, &spec.numeric);
-                    (gathered.m, gathered.bound) = (delta.t().dot(&gathered.m).as_standard_layout().into_owned(), delta.ncols());
-                }
-                asked.check(&gathered.moments, &gathered.tally)?;
-                asked.supervise(&spec, gathered)?
-            }
-            Method::Kpca | Method::Kspca => {
-                return Err(Error::Misuse("kernel methods compare rows, which a state does not have; use fit".into()));
-            }
-        };
+        let fitted = self.fitted(ask, &asked, second, labels, tally)?;
         let Fitted { moments, solution, tally, supervision, .. } = fitted;
         let (mut label, mut hsic, mut total_variance, mut variances) = (None, None, None, None);
         if let Some(s) = supervision {
@@ -288,6 +250,65 @@ impl State {
             model.header.certificate.lost_digits = Some(self.lost_digits());
         }
         Ok(model)
+    }
+
+    /// The components that the method finds in the sums.
+    fn fitted(
+        &self,
+        ask: &Solve,
+        asked: &Ask<'_>,
+        second: Option<CoMoment>,
+        labels: Option<LabelMoments>,
+        tally: Tally,
+    ) -> Result<Fitted> {
+        let covariance = |second: Option<CoMoment>| {
+            let second = second.ok_or_else(|| Error::Misuse("this state has no covariance; scan with --for pca".into()))?;
+            asked.check(&second.moments, &tally)?;
+            solve(second, ask.scaling, ask.components, ask.threads)
+        };
+        match ask.method {
+            Method::Pca => {
+                let (moments, solution) = covariance(second)?;
+                Ok(Fitted { moments, solution, tally, supervision: None, kernel: None })
+            }
+            Method::Spca if ask.label_kernel == Some(LabelKernel::Identity) => {
+                let (moments, solution) = covariance(second)?;
+                let columns = self.about.labels.as_ref().map_or_else(Vec::new, |l| l.columns.clone());
+                let supervision = Some(identity_of(&solution, &moments, columns));
+                Ok(Fitted { moments, solution, tally, supervision, kernel: None })
+            }
+            Method::Spca => self.supervised(ask, asked, second, labels, tally),
+            Method::Kpca | Method::Kspca => {
+                Err(Error::Misuse("kernel methods compare rows, which a state does not have; use fit".into()))
+            }
+        }
+    }
+
+    fn supervised(
+        &self,
+        ask: &Solve,
+        asked: &Ask<'_>,
+        second: Option<CoMoment>,
+        labels: Option<LabelMoments>,
+        tally: Tally,
+    ) -> Result<Fitted> {
+        let spec = self.label_spec(ask)?;
+        if ask.with_variance && second.is_none() {
+            (asked.say)("note: this state has no covariance to tell variances by; scan with --for pca,spca".into());
+        }
+        let s = second.filter(|_| ask.with_variance).map(|c| c.s);
+        let gathered = match labels {
+            Some(LabelMoments::Classes(c)) => Gathered::of_classes(c, tally),
+            Some(LabelMoments::Numbers(c)) => Gathered::of_numbers(c, tally),
+            None => return Err(Error::Misuse("this state has no labels; scan with --label".into())),
+        };
+        let mut gathered = Gathered { s, ..gathered };
+        if let (LabelKernel::Linear, true, Some(classes)) = (spec.kernel, spec.columns.len() > 1, &gathered.classes) {
+            let delta = one_hot(&classes.classes, &spec.numeric);
+            (gathered.m, gathered.bound) = (delta.t().dot(&gathered.m).as_standard_layout().into_owned(), delta.ncols());
+        }
+        asked.check(&gathered.moments, &gathered.tally)?;
+        asked.supervise(&spec, gathered)
     }
 
     fn label_spec(&self, ask: &Solve) -> Result<LabelSpec> {
