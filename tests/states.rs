@@ -404,7 +404,9 @@ fn folds_choose_as_row_by_row_cross_validation_does() {
 
 #[test]
 fn a_checkpoint_is_of_one_scan_only() {
-    let dir = labelled("3000");
+    let dir = Workdir::new();
+    // Many units, so that a kill finds the scan in the middle.
+    dir.ok(&["generate", "labels", "--rows", "4000", "--columns", "5", "--files", "200", "-o", "d"]);
     run(&dir, "scan d/part-000.parquet --columns x* -o whole.state");
     let said = dir.fails(1, &["scan", "d", "--columns", "x*", "--checkpoint", "whole.state", "-o", "s"]);
     assert!(said.contains("is a state, not the checkpoint of a scan; remove it, or name another --checkpoint"), "{said}");
