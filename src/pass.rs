@@ -70,6 +70,16 @@ pub fn gather<A: Accumulate>(source: &dyn Source, crew: Crew, watch: &dyn Watch,
 
 /// Takes every block in file order: workers read, the caller takes.
 pub fn each(source: &dyn Source, crew: Crew, watch: &dyn Watch, mut take: impl FnMut(Block) -> Result<()>) -> Result<Tally> {
+    each_of_unit(source, crew, watch, |_, block| take(block))
+}
+
+/// The same, told which unit a block is of.
+pub fn each_of_unit(
+    source: &dyn Source,
+    crew: Crew,
+    watch: &dyn Watch,
+    mut take: impl FnMut(usize, Block) -> Result<()>,
+) -> Result<Tally> {
     let mut tally = Tally::default();
     let give = |_: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &Output<Block>| {
         for block in blocks {
@@ -77,9 +87,9 @@ pub fn each(source: &dyn Source, crew: Crew, watch: &dyn Watch, mut take: impl F
         }
         Ok(())
     };
-    map(source, crew, watch, give, |_, mut block| {
+    map(source, crew, watch, give, |unit, mut block| {
         tally.add(std::mem::take(&mut block.tally));
-        take(block)
+        take(unit, block)
     })?;
     Ok(tally)
 }

@@ -16,7 +16,7 @@
 //!
 //! Centring before the product is what keeps the digits of a column with mean 1e8 and deviation 1.
 
-use super::stored::{Parts, Restored, Stored, left};
+use super::stored::{Parts, Restored, Stored, left, take_out};
 use super::{Accumulate, Center, CoMoment, Moments, Shape, add_outer, add_upper};
 use crate::blas;
 use crate::source::{Block, Values, dense};
@@ -169,12 +169,8 @@ impl Stored for Covariance {
             self.s.fill(0.0);
             return;
         }
-        let moved = self.mean.minus(&part.mean) * (part.weight / rest);
-        let mean = self.mean.plus(&moved);
-        let delta = part.mean.minus(&mean);
-        self.s.zip_mut_with(&part.s, |t, b| *t -= b);
-        add_outer(&mut self.s, -rest * part.weight / self.weight, &delta);
-        (self.mean, self.weight) = (mean, rest);
+        self.mean = take_out(&mut self.s, (&self.mean, self.weight), &part.s, (&part.mean, part.weight), rest);
+        self.weight = rest;
     }
 
     fn spread(&self) -> Array1<f64> {

@@ -135,6 +135,21 @@ impl Parts {
     }
 }
 
+/// Takes S_B and its coupling out of S_T and gives μ_A; `rest` is W_A, and not 0.
+pub(super) fn take_out(
+    s: &mut Array2<f64>,
+    (mean, weight): (&Center, f64),
+    part: &Array2<f64>,
+    (part_mean, part_weight): (&Center, f64),
+    rest: f64,
+) -> Center {
+    let moved = mean.minus(part_mean) * (part_weight / rest);
+    let left = mean.plus(&moved);
+    s.zip_mut_with(part, |t, b| *t -= b);
+    super::add_outer(s, -rest * part_weight / weight, &part_mean.minus(&left));
+    left
+}
+
 /// The weight that is left, 0 where that is only rounding.
 pub(super) fn left(total: f64, part: f64) -> f64 {
     let left = total - part;

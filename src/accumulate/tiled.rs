@@ -15,7 +15,7 @@
 //! cell, which takes the mean, adds nothing.
 
 use super::covariance::f32_error;
-use super::stored::{Parts, Restored, Stored, left};
+use super::stored::{Parts, Restored, Stored, left, take_out};
 use super::{Accumulate, Center, CoMoment, Moments, Shape};
 use crate::blas;
 use crate::source::{Block, MissingCell, Values, dense};
@@ -232,12 +232,8 @@ impl Stored for TiledCovariance {
             *self = TiledCovariance { rows: self.rows, ..TiledCovariance::new(self.s.ncols(), self.threads) };
             return;
         }
-        let moved = self.mean.minus(&part.mean) * (part.weight / rest);
-        let mean = self.mean.plus(&moved);
-        let delta = part.mean.minus(&mean);
-        self.s.zip_mut_with(&part.s, |t, b| *t -= b);
-        super::add_outer(&mut self.s, -rest * part.weight / self.weight, &delta);
-        (self.mean, self.weight) = (mean, rest);
+        self.mean = take_out(&mut self.s, (&self.mean, self.weight), &part.s, (&part.mean, part.weight), rest);
+        self.weight = rest;
     }
 
     fn spread(&self) -> Array1<f64> {

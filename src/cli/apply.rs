@@ -195,7 +195,9 @@ impl<'a> Job<'a> {
     fn run(&self, what: &'static str, talk: Talk) -> Result<()> {
         let started = Instant::now();
         let names = file_names(&self.dataset, &self.output.output)?;
-        let mut sink = ParquetSink::create(&self.output.output, names, &self.encoder, Some(self.key()?))?;
+        // One file is never taken up again, so it needs no name of its own.
+        let key = if is_one_file(&self.output.output) { None } else { Some(self.key()?) };
+        let mut sink = ParquetSink::create(&self.output.output, names, &self.encoder, key)?;
         let done = sink.complete();
         let known = done.iter().filter(|d| **d).count();
         if known > 0 {

@@ -224,17 +224,7 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
 fn linear(plan: &KernelPlan, spec: &FitSpec, talk: Talk) -> KernelSide {
     talk.say("note: with a linear kernel kernel PCA is PCA, and is fitted as such (--form exact goes by the kernel matrix)");
     let (kernel, gamma_from) = spec.kernel.resolve(plan.kind, 1, || 1.0, talk);
-    let report = KernelReport {
-        kernel,
-        gamma_from,
-        rows: 0,
-        grand_mean: 0.0,
-        negative_eigenvalues: 0,
-        negative_at_least: false,
-        approximation: None,
-        preimage: None,
-    };
-    KernelSide { report, map: None, unit_mean: None, preimage: None }
+    KernelSide { report: KernelReport::new(kernel, gamma_from), map: None, unit_mean: None, preimage: None }
 }
 
 /// Nothing is lost without a line that says so.

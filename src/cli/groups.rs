@@ -11,7 +11,7 @@ use super::scan::Scan;
 use crate::accumulate::{Accumulate, Parts, Stored};
 use crate::error::{Error, Result};
 use crate::model::LedgerEntry;
-use crate::pass::{self, Crew};
+use crate::pass;
 use crate::report;
 use crate::report::text::{count, thousands};
 use crate::sink::staged::StagedDir;
@@ -120,8 +120,7 @@ impl Shelved {
         self.sums.store("group", &mut parts);
         parts.fact("group", "tally", StateTally::from(self.tally.clone()));
         parts.fact("group", "ledger", &self.ledger);
-        let tensors: Vec<_> = parts.numbers.iter().map(|(name, m)| container::matrix(name, m)).collect();
-        container::to_bytes(Content::State, &parts.facts, &tensors)
+        container::to_bytes(Content::State, &parts.facts, &container::named(&parts))
     }
 
     fn from_bytes(bytes: &[u8], d: usize) -> std::result::Result<Shelved, String> {
@@ -149,20 +148,9 @@ impl Scan {
         let each = 4 * 8 * if self.wanted.second { d * d } else { 0 } + 64 * d * (1 + PLANNED_CLASSES) + 4096;
         let spare = self.plan.budget.bytes.0.saturating_sub(self.plan.taken().ledger.peak_bytes());
         let mut shelf = Shelf::new(&dir, (spare / each).clamp(2, 1_000_000) as usize)?;
-        let crew = Crew { threads: self.plan.threads(), queue: 1 };
-        let progress = self.talk.progress("scan", "rows", dataset.rows(), dataset.bytes());
-        let give = |_: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<Block>| {
-            for block in blocks {
-                out.give(block?);
-            }
-            Ok(())
-        };
-        let mut seen = Tally::default();
-        pass::map(&source, crew, &progress, give, |unit, mut block| {
-            seen.add(std::mem::take(&mut block.tally));
+        let seen = pass::each_of_unit(&source, self.crew(), &self.progress(), |unit, block| {
             self.shelve(&mut shelf, source.units()[unit].file, block)
         })?;
-        drop(progress);
         tell(&self.plan, &seen, self.talk);
         if shelf.swaps > 0 {
             self.talk.say(format!(
@@ -254,14 +242,14 @@ fn group_file(column: &str, value: &ClassValue) -> String {
     let safe = |b: u8| b.is_ascii_alphanumeric() || b"=-_+.,@ ".contains(&b);
     let name: String = text.bytes().map(|b| if safe(b) { (b as char).to_string() } else { format!("%{b:02X}") }).collect();
     let name = name.trim_start_matches('.').to_string();
-    format!("{}.state", if name.len() > 200 { format!("{}~{:016x}", &name[..180], short_hash(&text)) } else { name })
-}
-
-fn short_hash(text: &str) -> u64 {
-    use std::hash::Hasher;
-    let mut hash = twox_hash::XxHash64::with_seed(0);
-    hash.write(text.as_bytes());
-    hash.finish()
+    format!(
+        "{}.state",
+        if name.len() > 200 {
+            format!("{}~{:016x}", &name[..180], twox_hash::XxHash64::oneshot(0, text.as_bytes()))
+        } else {
+            name
+        }
+    )
 }
 
 #[cfg(test)]

@@ -218,14 +218,12 @@ impl Passes<'_> {
         };
         let (preimage, learned) = self.learned(plan, &map, sample)?.unzip();
         let report = KernelReport {
-            kernel,
-            gamma_from,
             rows: map.basis.len(),
             grand_mean: grand,
             negative_eigenvalues: negative.count,
             negative_at_least: !negative.all,
-            approximation: None,
             preimage: learned,
+            ..KernelReport::new(kernel, gamma_from)
         };
         Ok((solution, KernelSide { report, map: Some(Box::new(map)), unit_mean: None, preimage }))
     }
@@ -267,17 +265,12 @@ impl Passes<'_> {
         let sums = self.covariance(&source, self.plan.threads())?;
         let (units, mut solution) = solve(sums, Scaling { center: true, standardize: false }, self.spec.components, cores())?;
         (solution.active, solution.scale) = (active, scale);
-        let report = KernelReport {
-            kernel: Kernel::Cosine,
-            gamma_from: None,
-            rows: 0,
-            grand_mean: 0.0,
-            negative_eigenvalues: 0,
-            negative_at_least: false,
-            approximation: None,
+        let side = KernelSide {
+            report: KernelReport::new(Kernel::Cosine, None),
+            map: None,
+            unit_mean: Some(units.mean),
             preimage: None,
         };
-        let side = KernelSide { report, map: None, unit_mean: Some(units.mean), preimage: None };
         Ok(Fitted { moments, solution, tally, supervision: None, kernel: Some(side) })
     }
 
@@ -341,14 +334,13 @@ impl Passes<'_> {
         let learn_from = if plan.ridge { ready.x.select(Axis(0), &learn_from) } else { Array2::zeros((0, 0)) };
         let (preimage, learned) = self.learned(plan, &map, learn_from)?.unzip();
         let report = KernelReport {
-            kernel,
-            gamma_from: ready.gamma_from,
             rows: if form == Form::Landmarks { map.basis.len() } else { 0 },
             grand_mean: map.grand_mean,
             negative_eigenvalues: negative.count,
             negative_at_least: negative.count > 0,
             approximation: Some(approximation),
             preimage: learned,
+            ..KernelReport::new(kernel, ready.gamma_from)
         };
         let side = KernelSide { report, map: Some(Box::new(map)), unit_mean: None, preimage };
         Ok(Fitted { moments, solution, tally, supervision: None, kernel: Some(side) })

@@ -20,10 +20,9 @@ use crate::solve::supervised::LabelKernel;
 use crate::source::{Block, Dataset, LabelRead, LabelWant, Nulls, ParquetSource, Source, Tally};
 use crate::state::folds::fold_of;
 use crate::state::sums::{LabelsWanted, Sums, Wanted};
-use crate::state::{About, Known, Progress, State, StateLabels, StateTally};
+use crate::state::{About, Known, Ledger, Progress, State, StateLabels, StateTally};
 use serde_json::json;
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Runs a scan and writes the state, or one per group.
@@ -197,31 +196,28 @@ impl Scan {
 
     /// Adds all rows, to those of a state if one is given; from a checkpoint on if there is one.
     pub fn run(&self, onto: Option<State>, checkpoint: &CheckpointArgs) -> Result<State> {
-        let base = match onto {
+        let entries = LedgerEntry::of(&self.plan.dataset);
+        let mut start = match onto {
             None => State::new(About { ledger: Vec::new(), ..self.about() }, self.fresh()),
             Some(state) => {
                 state.agrees(&self.about(), &self.fresh())?;
                 state
             }
         };
-        base.admit(&LedgerEntry::of(&self.plan.dataset))?;
-        no_twins(&self.plan.dataset)?;
-        let mut start = base;
-        start.about.ledger.extend(LedgerEntry::of(&self.plan.dataset));
+        start.admit(&entries)?;
+        no_twins(&entries)?;
+        start.about.ledger.extend(entries);
         let source = ParquetSource::new(&self.plan.dataset, self.plan.want.clone());
         let of = source.units().len();
         let mut from = 0;
-        if let Some(state) = checkpoint.checkpoint.as_deref().filter(|p| p.exists()).map(State::load).transpose()? {
-            let path = checkpoint.checkpoint.as_deref().unwrap_or(Path::new(""));
+        if let Some(path) = checkpoint.checkpoint.as_deref().filter(|p| p.exists()) {
+            let state = State::load(path)?;
             from = resumable(&state, &start, of, path)?;
             self.talk.say(format!("going on after {from} of {of} units"));
             start = state;
             start.about.progress = None;
         }
-        let saver = Saver::new(checkpoint, of);
-        let mut state = self.add(start, &source, from, saver)?;
-        state.about.progress = None;
-        Ok(state)
+        self.add(start, &source, from, Saver::new(checkpoint, of))
     }
 
     /// One pass from a unit on, merged in unit order.
@@ -242,11 +238,11 @@ impl Scan {
         Ok(State::new(about, sums))
     }
 
-    fn crew(&self) -> Crew {
+    pub(super) fn crew(&self) -> Crew {
         Crew { threads: self.plan.threads(), queue: 1 }
     }
 
-    fn progress(&self) -> report::Progress {
+    pub(super) fn progress(&self) -> report::Progress {
         self.talk.progress("scan", "rows", self.plan.dataset.rows(), self.plan.dataset.bytes())
     }
 
@@ -364,13 +360,14 @@ fn labels_wanted(plan: &FitPlan, labels: &LabelPlan) -> LabelsWanted {
 }
 
 /// The same content twice among the files of one scan.
-fn no_twins(dataset: &Dataset) -> Result<()> {
-    let mut seen: HashMap<(u64, u64, u64), &PathBuf> = HashMap::new();
-    for file in dataset.files.iter().filter(|f| f.rows > 0) {
-        if let Some(other) = seen.insert((file.size, file.rows, file.footer_hash), &file.path) {
-            let problem = format!("is the same as {}; a state counts nothing twice, leave one out", other.display());
-            return Err(Error::data(Place::file(&file.path), problem));
+fn no_twins(entries: &[LedgerEntry]) -> Result<()> {
+    let mut ledger = Ledger::default();
+    for entry in entries {
+        if let Some(Known::Same(other)) = ledger.known(entry) {
+            let problem = format!("is the same as {other}; a state counts nothing twice, leave one out");
+            return Err(Error::data(Place::file(&entry.path), problem));
         }
+        ledger.add(entry);
     }
     Ok(())
 }
@@ -421,10 +418,11 @@ impl<'a> Saver<'a> {
 /// Files of a dataset that a state does not know; those it does are passed over, changed ones refused.
 pub fn only_new(state: &State, data: &[String], skip: bool, talk: Talk) -> Result<Vec<String>> {
     let dataset = Dataset::open(&crate::source::inputs::expand(data)?)?;
+    let ledger = state.ledger();
     let mut new = Vec::new();
     let mut known = 0;
     for (entry, file) in LedgerEntry::of(&dataset).iter().zip(&dataset.files) {
-        match state.known(entry) {
+        match ledger.known(entry) {
             Some(Known::Same(_)) if skip => known += 1,
             Some(_) => state.admit(std::slice::from_ref(entry))?,
             None => new.push(glob::Pattern::escape(&file.path.display().to_string())),

@@ -15,6 +15,7 @@ use crate::solve::scoring::{self, Keep};
 use crate::solve::solve;
 use crate::source::block::Precision;
 use crate::source::{LabelRead, LabelWant, ParquetSource, Tally, Want};
+use crate::state::Select;
 use crate::state::ask::{Fitted, Gathered, narrowed};
 use ndarray::{Array1, Axis};
 use std::sync::Arc;
@@ -116,29 +117,12 @@ impl Passes<'_> {
             }
         };
         self.check(&moments, &tally)?;
-        let (kept, cut) = scoring::select(&scores, self.spec.score, scoring.keep);
-        if kept.is_empty() {
-            let best = scores.iter().fold(0.0f64, |a, b| a.max(b.abs()));
-            return Err(self.refusal(format!("no feature scores as much as --score-threshold; the best scores {best}")));
-        }
-        let by = scoring.label.columns.join(", ");
         if tally.unlabelled > 0 {
             self.talk.say(format!("note: {} without a label left out of the scoring", count(tally.unlabelled, "row")));
         }
-        self.talk.say(format!(
-            "scored by {by}: kept {} of {}, the least score kept {cut:.4}",
-            kept.len(),
-            count(d as u64, "feature")
-        ));
-        let report = ScoringReport {
-            by,
-            classes: scoring.label.read == LabelRead::Classes,
-            score: self.spec.score,
-            keep: scoring.keep,
-            kept: kept.len(),
-            cut,
-            candidates: plan.want.features.clone(),
-        };
+        let label = (scoring.label.columns.join(", "), scoring.label.read == LabelRead::Classes);
+        let select = Select { keep: scoring.keep, score: self.spec.score };
+        let (kept, report) = self.asked(|ask| ask.selected(&scores, label, select).map_err(|problem| ask.refusal(problem)))?;
         // Rows that were dropped for features that are not kept belong to the fit.
         let fitted = match (s, gathered, same) {
             _ if tally.dropped > 0 => None,

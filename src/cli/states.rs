@@ -30,7 +30,8 @@ pub fn merge(args: &MergeArgs, talk: Talk) -> Result<()> {
     }
     for path in states {
         let next = State::load(path)?;
-        if args.skip_known && !next.about.ledger.is_empty() && next.about.ledger.iter().all(|e| all.known(e).is_some()) {
+        let ledger = all.ledger();
+        if args.skip_known && !next.about.ledger.is_empty() && next.about.ledger.iter().all(|e| ledger.known(e).is_some()) {
             talk.say(format!("{}: all its inputs are there already, passed over", path.display()));
             continue;
         }

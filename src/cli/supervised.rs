@@ -44,12 +44,8 @@ impl Passes<'_> {
                 }
                 Ok(gathered)
             }
-            (Ok(mut gathered), LabelKernel::Linear, _) if labels.want.columns.len() > 1 => {
-                if let Some(classes) = &gathered.classes {
-                    let delta = supervised::one_hot(&classes.classes, &labels.numeric);
-                    (gathered.m, gathered.bound) = (delta.t().dot(&gathered.m).as_standard_layout().into_owned(), delta.ncols());
-                }
-                Ok(gathered)
+            (Ok(gathered), LabelKernel::Linear, _) if labels.want.columns.len() > 1 => {
+                Ok(gathered.mixing_columns(&labels.numeric))
             }
             (Err(Error::TooManyClasses { .. }), LabelKernel::Rbf, Some(gamma)) => {
                 let features = self.spec.label_features as usize;

@@ -79,11 +79,6 @@ impl<'a> Comparands<'a> {
         f64::EPSILON * (largest + argument)
     }
 
-    /// True when all squared lengths are numbers.
-    pub fn is_finite(&self) -> bool {
-        self.squares.iter().all(|s| s.is_finite())
-    }
-
     /// k of some of the rows with some others of them.
     pub fn tile(&self, i: Range<usize>, j: Range<usize>, k: ArrayViewMut2<'_, f64>) {
         let (x, y) = (self.rows.slice(s![i.clone(), ..]), self.rows.slice(s![j.clone(), ..]));

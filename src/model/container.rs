@@ -4,6 +4,7 @@
 //! the kind of content and an xxHash64 of the header and all tensors. A newer format is refused with a sentence, and
 //! so is a file whose checksum does not fit, before anything is made of its numbers.
 
+use crate::accumulate::Parts;
 use crate::error::{Error, Result};
 use crate::sink::staged::StagedFile;
 use ndarray::{Array1, Array2};
@@ -67,6 +68,11 @@ pub fn vector(name: &str, v: &Array1<f64>) -> Named {
 /// A matrix's bytes.
 pub fn matrix(name: &str, m: &Array2<f64>) -> Named {
     (name.into(), m.shape().to_vec(), le_bytes(m.iter()))
+}
+
+/// The bytes of stored sums.
+pub fn named(parts: &Parts) -> Vec<Named> {
+    parts.numbers.iter().map(|(name, m)| matrix(name, m)).collect()
 }
 
 fn le_bytes<'a>(values: impl Iterator<Item = &'a f64>) -> Vec<u8> {

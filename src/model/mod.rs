@@ -178,6 +178,22 @@ pub struct KernelReport {
     pub preimage: Option<PreimageReport>,
 }
 
+impl KernelReport {
+    /// Of the kernel itself, over no rows, with nothing left out.
+    pub fn new(kernel: Kernel, gamma_from: Option<String>) -> KernelReport {
+        KernelReport {
+            kernel,
+            gamma_from,
+            rows: 0,
+            grand_mean: 0.0,
+            negative_eigenvalues: 0,
+            negative_at_least: false,
+            approximation: None,
+            preimage: None,
+        }
+    }
+}
+
 /// What stands for a kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approximation {

@@ -78,8 +78,12 @@ pub fn basis_bytes(n: u64, k: usize) -> u64 {
 
 /// Bytes of all tiles on disk.
 pub fn spill_bytes(n: u64) -> u64 {
-    let stripes = n.div_ceil(STRIPE as u64);
-    8 * (STRIPE as u64).saturating_mul(stripes.saturating_mul(n) - STRIPE as u64 * stripes * stripes.saturating_sub(1) / 2)
+    entries_above(n.next_multiple_of(STRIPE as u64), n).saturating_mul(8)
+}
+
+/// Entries of the stripes above a row, each to the right of its diagonal.
+fn entries_above(row: u64, n: u64) -> u64 {
+    row.saturating_mul(n) - row.saturating_mul(row.saturating_sub(STRIPE as u64)) / 2
 }
 
 /// What is said of a kernel that is not finite.
@@ -162,13 +166,12 @@ impl<'a> KernelMatrix<'a> {
             self.rows.tile(rows, columns, k);
             return Ok(());
         };
-        // Before a stripe come the whole stripes above it, each to the right of its diagonal.
-        let (n, above) = (self.rows.len(), rows.start);
-        let offset = 8 * (above * n - above * above.saturating_sub(STRIPE) / 2 + rows.len() * (columns.start - rows.start));
+        let within = (rows.len() * (columns.start - rows.start)) as u64;
+        let offset = 8 * (entries_above(rows.start as u64, self.rows.len() as u64) + within);
         let mut bytes = Vec::new();
         if written.load(Ordering::Acquire) {
             bytes.resize(8 * rows.len() * columns.len(), 0);
-            file.read_exact_at(&mut bytes, offset as u64).map_err(Error::io("read a temporary file in", dir))?;
+            file.read_exact_at(&mut bytes, offset).map_err(Error::io("read a temporary file in", dir))?;
             let (numbers, _) = bytes.as_chunks::<8>();
             k.iter_mut().zip(numbers).for_each(|(k, bytes)| *k = f64::from_ne_bytes(*bytes));
             return Ok(());
@@ -176,7 +179,7 @@ impl<'a> KernelMatrix<'a> {
         self.rows.tile(rows, columns, k.view_mut());
         bytes.reserve_exact(8 * k.len());
         k.rows().into_iter().for_each(|row| row.iter().for_each(|v| bytes.extend_from_slice(&v.to_ne_bytes())));
-        file.write_all_at(&bytes, offset as u64).map_err(Error::io("write a temporary file in", dir))
+        file.write_all_at(&bytes, offset).map_err(Error::io("write a temporary file in", dir))
     }
 
     /// All of K.
@@ -273,26 +276,25 @@ impl Centring {
         if let Some(roots) = &self.roots {
             p *= roots;
         }
-        for mut row in p.rows_mut() {
-            let mean = row.sum() / self.total;
-            match &self.weights {
-                None => row -= mean,
-                Some(w) => row.scaled_add(-mean, w),
-            }
-        }
+        p.rows_mut().into_iter().for_each(|row| self.centre(row));
         p
+    }
+
+    /// Takes from a row what makes its sum 0, in proportion to the weights.
+    fn centre(&self, mut row: ndarray::ArrayViewMut1<'_, f64>) {
+        let mean = row.sum() / self.total;
+        match &self.weights {
+            None => row -= mean,
+            Some(w) => row.scaled_add(-mean, w),
+        }
     }
 
     /// Makes each row sum to 0, which all but rounding it does.
     fn settle(&self, coefficients: &mut Array2<f64>) {
         for mut row in coefficients.rows_mut() {
-            for _ in 0..2 {
-                let mean = row.sum() / self.total;
-                match &self.weights {
-                    None => row -= mean,
-                    Some(w) => row.scaled_add(-mean, w),
-                }
-            }
+            // The second round centres by the rounding error of the first.
+            self.centre(row.view_mut());
+            self.centre(row);
         }
     }
 

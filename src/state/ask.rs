@@ -3,11 +3,13 @@
 //! Enters: moments, S or M = XHΔ. Leaves: components, with what labels add to a model, or a refusal that names the
 //! data. Holds what the decomposition holds.
 
+use super::Select;
 use crate::accumulate::{ClassMoments, CrossMoments, Moments};
 use crate::error::{Error, Place, Result};
-use crate::model::{ClassReport, KernelSide, LabelReport};
+use crate::model::{ClassReport, KernelSide, LabelReport, ScoringReport};
 use crate::report::text::{count, thousands};
 use crate::solve::rules::Components;
+use crate::solve::scoring;
 use crate::solve::supervised::{self, LabelKernel};
 use crate::solve::{Form, Scaling, Solution};
 use crate::source::{Features, LabelRead, Tally};
@@ -114,6 +116,15 @@ impl Gathered {
         Gathered { moments, bound, m, classes: None, s: None, fourier: false, constant, tally }
     }
 
+    /// The linear kernel over several label columns: classes one-hot, numbers as they are.
+    pub fn mixing_columns(mut self, numeric: &[bool]) -> Gathered {
+        if let Some(classes) = &self.classes {
+            let delta = supervised::one_hot(&classes.classes, numeric);
+            (self.m, self.bound) = (delta.t().dot(&self.m).as_standard_layout().into_owned(), delta.ncols());
+        }
+        self
+    }
+
     /// Only these features.
     pub fn part(mut self, kept: &[usize]) -> Gathered {
         let columns = |m: &Array2<f64>| m.select(Axis(1), kept).as_standard_layout().into_owned();
@@ -164,6 +175,26 @@ impl Ask<'_> {
             ));
         }
         Ok(Fitted { moments, solution, tally, supervision: Some(supervision), kernel: None })
+    }
+
+    /// The features that score best, told, with what a model keeps of the scoring; or what is wrong.
+    pub fn selected(
+        &self,
+        scores: &Array1<f64>,
+        label: (String, bool),
+        select: Select,
+    ) -> std::result::Result<(Vec<usize>, ScoringReport), String> {
+        let (kept, cut) = scoring::select(scores, select.score, select.keep);
+        if kept.is_empty() {
+            let best = scores.iter().fold(0.0f64, |a, b| a.max(b.abs()));
+            return Err(format!("no feature scores as much as --score-threshold; the best scores {best}"));
+        }
+        let (by, classes) = label;
+        let all = count(scores.len() as u64, "feature");
+        (self.say)(format!("scored by {by}: kept {} of {all}, the least score kept {cut:.4}", kept.len()));
+        let (Select { score, keep }, candidates) = (select, self.features.clone());
+        let report = ScoringReport { by, classes, score, keep, kept: kept.len(), cut, candidates };
+        Ok((kept, report))
     }
 
     /// What a model tells of its labels.

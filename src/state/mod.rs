@@ -38,14 +38,14 @@ pub use solve::{Select, Solve};
 use crate::accumulate::{Accumulate, MOST_ROWS, Parts, Stored};
 use crate::error::{Error, Place, Result};
 use crate::model::LedgerEntry;
-use crate::model::container::{self, Content, Named};
+use crate::model::container::{self, Content};
 use crate::source::block::Precision;
 use crate::source::labels::ClassValue;
 use crate::source::{Features, LabelRead, Nulls, Tally};
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use sums::{LabelsWanted, Sums, Wanted};
 
@@ -278,7 +278,8 @@ impl State {
 
     /// Refuses inputs that are in the ledger, or whose name is there with other content.
     pub fn admit(&self, entries: &[LedgerEntry]) -> Result<()> {
-        let known = entries.iter().find_map(|entry| Some((entry, self.known(entry)?)));
+        let ledger = self.ledger();
+        let known = entries.iter().find_map(|entry| Some((entry, ledger.known(entry)?)));
         match known {
             None => Ok(()),
             Some((entry, Known::Same(path))) => {
@@ -293,14 +294,11 @@ impl State {
         }
     }
 
-    /// What the ledger knows of an input.
-    pub fn known(&self, entry: &LedgerEntry) -> Option<Known> {
-        let same = self.about.ledger.iter().find(|e| e.is_same(entry));
-        let named = self.about.ledger.iter().any(|e| e.path == entry.path);
-        match same {
-            Some(e) => Some(Known::Same(e.path.clone())),
-            None => named.then_some(Known::Changed),
-        }
+    /// Its inputs, to look some up.
+    pub fn ledger(&self) -> Ledger<'_> {
+        let mut ledger = Ledger::default();
+        self.about.ledger.iter().for_each(|entry| ledger.add(entry));
+        ledger
     }
 
     /// Refuses a state of other columns or options.
@@ -338,8 +336,8 @@ impl State {
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut parts = Parts::default();
         self.sums.iter().enumerate().for_each(|(i, sums)| sums.store(&format!("fold{i}"), &mut parts));
+        let tensors = container::named(&parts);
         let header = Header { about: self.about.clone(), folds: self.sums.len(), sums: parts.facts };
-        let tensors: Vec<Named> = parts.numbers.iter().map(|(name, m)| container::matrix(name, m)).collect();
         container::to_bytes(Content::State, &header, &tensors)
     }
 
@@ -395,6 +393,32 @@ impl State {
     /// Takes the sums out, to go on with.
     pub fn into_sums(self) -> (About, Vec<Sums>) {
         (self.about, self.sums)
+    }
+}
+
+/// Inputs by content and by name: looking up ten thousand files takes no longer than reading their footers.
+#[derive(Debug, Default)]
+pub struct Ledger<'a> {
+    by_content: HashMap<(u64, u64, &'a str), &'a LedgerEntry>,
+    by_path: HashMap<&'a str, &'a LedgerEntry>,
+}
+
+impl<'a> Ledger<'a> {
+    /// Adds an input.
+    pub fn add(&mut self, entry: &'a LedgerEntry) {
+        self.by_content.entry((entry.size, entry.rows, &entry.footer_hash)).or_insert(entry);
+        self.by_path.entry(&entry.path).or_insert(entry);
+    }
+
+    /// What is known of an input.
+    pub fn known(&self, entry: &LedgerEntry) -> Option<Known> {
+        let named = self.by_path.get(entry.path.as_str());
+        let content = self.by_content.get(&(entry.size, entry.rows, entry.footer_hash.as_str()));
+        let same = [named, content].into_iter().flatten().find(|e| e.is_same(entry));
+        match same {
+            Some(e) => Some(Known::Same(e.path.clone())),
+            None => named.map(|_| Known::Changed),
+        }
     }
 }
 

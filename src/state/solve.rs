@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::model::{Method, Model, Provenance, ScoringReport};
 use crate::solve::rules::Components;
 use crate::solve::scoring::{self, Keep, Score};
-use crate::solve::supervised::{LabelKernel, one_hot};
+use crate::solve::supervised::LabelKernel;
 use crate::solve::{Form, Scaling, solve};
 use crate::source::{Features, LabelRead, Tally};
 use ndarray::{Array1, Axis};
@@ -173,24 +173,29 @@ impl State {
             return Err(Error::Misuse("features are scored against one label column; scan with one --label".into()));
         }
         let scores = labels.scores(ask.scaling);
-        let (kept, cut) = scoring::select(&scores, select.score, select.keep);
-        if kept.is_empty() {
-            let best = scores.iter().fold(0.0f64, |a, b| a.max(b.abs()));
-            return Err(Error::Misuse(format!("no feature scores as much as --score-threshold; the best scores {best}")));
-        }
-        let by = about.columns.join(", ");
-        let all = crate::report::text::count(scores.len() as u64, "feature");
-        say(format!("scored by {by}: kept {} of {all}, the least score kept {cut:.4}", kept.len()));
-        let report = ScoringReport {
-            by,
-            classes: about.classes,
-            score: select.score,
-            keep: select.keep,
-            kept: kept.len(),
-            cut,
-            candidates: finished.features.clone(),
-        };
+        let label = (about.columns.join(", "), about.classes);
+        let asked = self.asked(ask, &finished.features, say);
+        let (kept, report) = asked.selected(&scores, label, select).map_err(Error::Misuse)?;
         Ok((report, kept, scores))
+    }
+
+    /// What is asked of the sums of these features.
+    fn asked<'a>(&self, ask: &Solve, features: &'a Features, say: &'a dyn Fn(String)) -> Ask<'a> {
+        let place = match &self.about.ledger[..] {
+            [one] => PathBuf::from(&one.path),
+            files => PathBuf::from(format!("state of {} files", files.len())),
+        };
+        Ask {
+            features,
+            weight: self.about.weight.clone(),
+            scaling: ask.scaling,
+            components: ask.components,
+            form: ask.form,
+            label_features: 0,
+            place,
+            threads: ask.threads,
+            say,
+        }
     }
 
     fn model(
@@ -201,24 +206,9 @@ impl State {
         feature_scores: Option<Array1<f64>>,
         say: &dyn Fn(String),
     ) -> Result<Model> {
-        let Finished { features, second, labels, tally } = finished;
-        let place = match &self.about.ledger[..] {
-            [one] => PathBuf::from(&one.path),
-            files => PathBuf::from(format!("state of {} files", files.len())),
-        };
-        let asked = Ask {
-            features: &features,
-            weight: self.about.weight.clone(),
-            scaling: ask.scaling,
-            components: ask.components,
-            form: ask.form,
-            label_features: 0,
-            place,
-            threads: ask.threads,
-            say,
-        };
-        let fitted = self.fitted(ask, &asked, second, labels, tally)?;
-        let Fitted { moments, solution, tally, supervision, .. } = fitted;
+        let features = finished.features.clone();
+        let asked = self.asked(ask, &features, say);
+        let Fitted { moments, solution, tally, supervision, .. } = self.fitted(ask, &asked, finished)?;
         let (mut label, mut hsic, mut total_variance, mut variances) = (None, None, None, None);
         if let Some(s) = supervision {
             (label, hsic, total_variance, variances) = (Some(s.label), Some(s.hsic), Some(s.total_variance), s.variances);
@@ -253,14 +243,11 @@ impl State {
     }
 
     /// The components that the method finds in the sums.
-    fn fitted(
-        &self,
-        ask: &Solve,
-        asked: &Ask<'_>,
-        second: Option<CoMoment>,
-        labels: Option<LabelMoments>,
-        tally: Tally,
-    ) -> Result<Fitted> {
+    fn fitted(&self, ask: &Solve, asked: &Ask<'_>, finished: Finished) -> Result<Fitted> {
+        if ask.method == Method::Spca && ask.label_kernel != Some(LabelKernel::Identity) {
+            return self.supervised(ask, asked, finished);
+        }
+        let Finished { second, tally, .. } = finished;
         let covariance = |second: Option<CoMoment>| {
             let second = second.ok_or_else(|| Error::Misuse("this state has no covariance; scan with --for pca".into()))?;
             asked.check(&second.moments, &tally)?;
@@ -271,27 +258,21 @@ impl State {
                 let (moments, solution) = covariance(second)?;
                 Ok(Fitted { moments, solution, tally, supervision: None, kernel: None })
             }
-            Method::Spca if ask.label_kernel == Some(LabelKernel::Identity) => {
+            Method::Spca => {
                 let (moments, solution) = covariance(second)?;
                 let columns = self.about.labels.as_ref().map_or_else(Vec::new, |l| l.columns.clone());
                 let supervision = Some(identity_of(&solution, &moments, columns));
                 Ok(Fitted { moments, solution, tally, supervision, kernel: None })
             }
-            Method::Spca => self.supervised(ask, asked, second, labels, tally),
+
             Method::Kpca | Method::Kspca => {
                 Err(Error::Misuse("kernel methods compare rows, which a state does not have; use fit".into()))
             }
         }
     }
 
-    fn supervised(
-        &self,
-        ask: &Solve,
-        asked: &Ask<'_>,
-        second: Option<CoMoment>,
-        labels: Option<LabelMoments>,
-        tally: Tally,
-    ) -> Result<Fitted> {
+    fn supervised(&self, ask: &Solve, asked: &Ask<'_>, finished: Finished) -> Result<Fitted> {
+        let Finished { second, labels, tally, .. } = finished;
         let spec = self.label_spec(ask)?;
         if ask.with_variance && second.is_none() {
             (asked.say)("note: this state has no covariance to tell variances by; scan with --for pca,spca".into());
@@ -303,9 +284,8 @@ impl State {
             None => return Err(Error::Misuse("this state has no labels; scan with --label".into())),
         };
         let mut gathered = Gathered { s, ..gathered };
-        if let (LabelKernel::Linear, true, Some(classes)) = (spec.kernel, spec.columns.len() > 1, &gathered.classes) {
-            let delta = one_hot(&classes.classes, &spec.numeric);
-            (gathered.m, gathered.bound) = (delta.t().dot(&gathered.m).as_standard_layout().into_owned(), delta.ncols());
+        if spec.kernel == LabelKernel::Linear && spec.columns.len() > 1 {
+            gathered = gathered.mixing_columns(&spec.numeric);
         }
         asked.check(&gathered.moments, &gathered.tally)?;
         asked.supervise(&spec, gathered)
