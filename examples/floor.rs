@@ -6,8 +6,10 @@
 //!
 //!     cargo run --release --example floor -- THREADS PREFIX FILES...
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_schema::DataType;
 use ndarray::{Array2, ShapeBuilder};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
@@ -31,8 +33,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         std::thread::scope(|scope| {
             let worker = || {
                 let mut s = Array2::<f64>::zeros((0, 0));
-                while let Some((f, g, metadata)) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    multiply(File::open(&files[*f]).unwrap(), *g, metadata.clone(), &prefix, &mut s);
+                while let Some((f, g, metadata)) = groups.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    multiply(
+                        File::open(&files[*f]).unwrap(),
+                        *g,
+                        metadata.clone(),
+                        &prefix,
+                        &mut s,
+                    );
                 }
                 s.diag().sum()
             };
@@ -45,14 +54,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn multiply(file: File, group: usize, metadata: ArrowReaderMetadata, prefix: &str, s: &mut Array2<f64>) {
+fn multiply(
+    file: File,
+    group: usize,
+    metadata: ArrowReaderMetadata,
+    prefix: &str,
+    s: &mut Array2<f64>,
+) {
     let fields = metadata.schema().fields().clone();
     let wanted = fields.iter().enumerate().filter(|(_, f)| f.name().starts_with(prefix));
     let mut d = 0;
     let mut roots = Vec::new();
     for (root, field) in wanted {
         roots.push(root);
-        d += if let DataType::FixedSizeList(_, width) = field.data_type() { *width as usize } else { 1 };
+        d += if let DataType::FixedSizeList(_, width) = field.data_type() {
+            *width as usize
+        } else {
+            1
+        };
     }
     if s.is_empty() {
         *s = Array2::zeros((d, d));
@@ -70,11 +89,22 @@ fn multiply(file: File, group: usize, metadata: ArrowReaderMetadata, prefix: &st
         let n = batch.num_rows();
         let block = if let DataType::FixedSizeList(_, _) = batch.column(0).data_type() {
             let values = batch.column(0).as_fixed_size_list().values().clone();
-            Array2::from_shape_vec((n, d), values.as_primitive::<Float32Type>().values().iter().map(|v| f64::from(*v)).collect())
-                .unwrap()
+            Array2::from_shape_vec(
+                (n, d),
+                values
+                    .as_primitive::<Float32Type>()
+                    .values()
+                    .iter()
+                    .map(|v| f64::from(*v))
+                    .collect(),
+            )
+            .unwrap()
         } else {
             let mut data = Vec::with_capacity(n * d);
-            batch.columns().iter().for_each(|c| data.extend_from_slice(c.as_primitive::<Float64Type>().values()));
+            batch
+                .columns()
+                .iter()
+                .for_each(|c| data.extend_from_slice(c.as_primitive::<Float64Type>().values()));
             Array2::from_shape_vec((n, d).f(), data).unwrap()
         };
         eigenstream::blas::syrk(block.view(), 1.0, s.view_mut());

@@ -17,19 +17,26 @@ fn main() {
     for d in [8, 32, 128, 512] {
         let x = sample(ROWS, d);
         let y = sample(COLUMNS, d);
-        let (rbf, sigmoid) = (Kernel::Rbf { gamma: 1.0 / d as f64 }, Kernel::Sigmoid { gamma: 1.0 / d as f64, coef0: 0.1 });
-        let squares = |x: &Array2<f64>| x.rows().into_iter().map(|r| r.dot(&r)).collect::<Vec<f64>>();
+        let (rbf, sigmoid) = (
+            Kernel::Rbf { gamma: 1.0 / d as f64 },
+            Kernel::Sigmoid { gamma: 1.0 / d as f64, coef0: 0.1 },
+        );
+        let squares =
+            |x: &Array2<f64>| x.rows().into_iter().map(|r| r.dot(&r)).collect::<Vec<f64>>();
         let product = || x.dot(&y.t());
         let plain_rbf = || {
             let (a, b, mut k) = (squares(&x), squares(&y), product());
             for (mut row, a) in k.rows_mut().into_iter().zip(&a) {
-                row.iter_mut().zip(&b).for_each(|(t, b)| *t = (-(a + b - 2.0 * *t).max(0.0) / d as f64).exp());
+                row.iter_mut()
+                    .zip(&b)
+                    .for_each(|(t, b)| *t = (-(a + b - 2.0 * *t).max(0.0) / d as f64).exp());
             }
             k
         };
         let plain_sigmoid = || product().mapv(|t| (t / d as f64 + 0.1).tanh());
         let (rbf, sigmoid) = (|| rbf.tile(x.view(), y.view()), || sigmoid.tile(x.view(), y.view()));
-        let figures = [time(product), time(plain_rbf), time(rbf), time(plain_sigmoid), time(sigmoid)];
+        let figures =
+            [time(product), time(plain_rbf), time(rbf), time(plain_sigmoid), time(sigmoid)];
         println!("| {d} | {} |", figures.map(|f| format!("{f:.2}")).join(" | "));
     }
 }
@@ -45,5 +52,7 @@ fn time(mut work: impl FnMut() -> Array2<f64>) -> f64 {
 }
 
 fn sample(rows: usize, d: usize) -> Array2<f64> {
-    Array2::from_shape_fn((rows, d), |(i, j)| ((i * 7919 + j * 104_729) % 1009) as f64 / 500.0 - 1.0)
+    Array2::from_shape_fn((rows, d), |(i, j)| {
+        ((i * 7919 + j * 104_729) % 1009) as f64 / 500.0 - 1.0
+    })
 }

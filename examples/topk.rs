@@ -29,9 +29,12 @@ fn main() {
         let started = Instant::now();
         let scaling = Scaling { center: true, standardize: false };
         let sums = CoMoment { moments, s: a.clone() };
-        let (_, solution) = solve::solve(sums, scaling, Components::Count(k), threads).expect("solve");
+        let (_, solution) =
+            solve::solve(sums, scaling, Components::Count(k), threads).expect("solve");
         let few = started.elapsed().as_secs_f64();
-        let error = (0..k).map(|i| (solution.eigenvalues[i] / values[d - 1 - i] - 1.0).abs()).fold(0.0, f64::max);
+        let error = (0..k)
+            .map(|i| (solution.eigenvalues[i] / values[d - 1 - i] - 1.0).abs())
+            .fold(0.0, f64::max);
         let residual = solution.certificate.max_residual;
         println!(
             "dsyevd {dense:.2} s, top {k} {few:.2} s ({:.2}), eigenvalues {error:.1e}, residual {residual:.1e}",
@@ -43,13 +46,18 @@ fn main() {
 /// XᵀX of 2d rows: 40 directions of decaying deviation in noise, or noise alone, where the leading values are close.
 fn matrix(d: usize, low_rank: bool, threads: usize) -> Array2<f64> {
     let mut rng = Pcg64::new(7, 7);
-    let mut normal = |r, c| Array2::from_shape_simple_fn((r, c), || rng.sample::<f64, _>(StandardNormal));
+    let mut normal =
+        |r, c| Array2::from_shape_simple_fn((r, c), || rng.sample::<f64, _>(StandardNormal));
     let mut x = normal(2 * d, d);
     blas::parallel(threads, || {
         if low_rank {
             x *= 0.1;
             let mut loadings = normal(40, d);
-            loadings.rows_mut().into_iter().enumerate().for_each(|(i, mut row)| row *= 0.9f64.powi(i as i32));
+            loadings
+                .rows_mut()
+                .into_iter()
+                .enumerate()
+                .for_each(|(i, mut row)| row *= 0.9f64.powi(i as i32));
             x += &normal(2 * d, 40).dot(&loadings);
         }
         x.t().dot(&x)

@@ -56,18 +56,73 @@ pub trait Element: Copy + Default + Send + Sync + 'static {
     /// # Safety
     /// `a` and `c` must cover the shapes that n, k and the leading dimensions give.
     #[allow(clippy::too_many_arguments)]
-    unsafe fn syrk(trans: CBLAS_TRANSPOSE, n: c_int, k: c_int, a: *const Self, lda: c_int, beta: Self, c: *mut Self, ldc: c_int);
+    unsafe fn syrk(
+        trans: CBLAS_TRANSPOSE,
+        n: c_int,
+        k: c_int,
+        a: *const Self,
+        lda: c_int,
+        beta: Self,
+        c: *mut Self,
+        ldc: c_int,
+    );
 }
 
 impl Element for f64 {
-    unsafe fn syrk(trans: CBLAS_TRANSPOSE, n: c_int, k: c_int, a: *const f64, lda: c_int, beta: f64, c: *mut f64, ldc: c_int) {
-        unsafe { cblas_dsyrk(CBLAS_LAYOUT::CblasRowMajor, CBLAS_UPLO::CblasUpper, trans, n, k, 1.0, a, lda, beta, c, ldc) }
+    unsafe fn syrk(
+        trans: CBLAS_TRANSPOSE,
+        n: c_int,
+        k: c_int,
+        a: *const f64,
+        lda: c_int,
+        beta: f64,
+        c: *mut f64,
+        ldc: c_int,
+    ) {
+        unsafe {
+            cblas_dsyrk(
+                CBLAS_LAYOUT::CblasRowMajor,
+                CBLAS_UPLO::CblasUpper,
+                trans,
+                n,
+                k,
+                1.0,
+                a,
+                lda,
+                beta,
+                c,
+                ldc,
+            )
+        }
     }
 }
 
 impl Element for f32 {
-    unsafe fn syrk(trans: CBLAS_TRANSPOSE, n: c_int, k: c_int, a: *const f32, lda: c_int, beta: f32, c: *mut f32, ldc: c_int) {
-        unsafe { cblas_ssyrk(CBLAS_LAYOUT::CblasRowMajor, CBLAS_UPLO::CblasUpper, trans, n, k, 1.0, a, lda, beta, c, ldc) }
+    unsafe fn syrk(
+        trans: CBLAS_TRANSPOSE,
+        n: c_int,
+        k: c_int,
+        a: *const f32,
+        lda: c_int,
+        beta: f32,
+        c: *mut f32,
+        ldc: c_int,
+    ) {
+        unsafe {
+            cblas_ssyrk(
+                CBLAS_LAYOUT::CblasRowMajor,
+                CBLAS_UPLO::CblasUpper,
+                trans,
+                n,
+                k,
+                1.0,
+                a,
+                lda,
+                beta,
+                c,
+                ldc,
+            )
+        }
     }
 }
 
@@ -85,12 +140,27 @@ pub fn syrk<T: Element>(y: ArrayView2<'_, T>, beta: T, mut c: ArrayViewMut2<'_, 
     let across = if rows == 1 { d as isize } else { y.strides()[0] };
     let down = if d == 1 { rows as isize } else { y.strides()[1] };
     let (trans, lda) = match (across, down) {
-        (lda, _) if (d == 1 || down == 1) && lda >= d as isize => (CBLAS_TRANSPOSE::CblasTrans, lda),
-        (_, lda) if (rows == 1 || across == 1) && lda >= rows as isize => (CBLAS_TRANSPOSE::CblasNoTrans, lda),
+        (lda, _) if (d == 1 || down == 1) && lda >= d as isize => {
+            (CBLAS_TRANSPOSE::CblasTrans, lda)
+        }
+        (_, lda) if (rows == 1 || across == 1) && lda >= rows as isize => {
+            (CBLAS_TRANSPOSE::CblasNoTrans, lda)
+        }
         _ => panic!("syrk: block is neither in C nor in F order"),
     };
     // SAFETY: y covers rows × d with leading dimension lda, c covers d × d with ldc; both checked above.
-    unsafe { T::syrk(trans, d as c_int, rows as c_int, y.as_ptr(), lda as c_int, beta, c.as_mut_ptr(), ldc) }
+    unsafe {
+        T::syrk(
+            trans,
+            d as c_int,
+            rows as c_int,
+            y.as_ptr(),
+            lda as c_int,
+            beta,
+            c.as_mut_ptr(),
+            ldc,
+        )
+    }
 }
 
 /// Side of the tiles that d × d results are cut into: large, since what a product copies before it multiplies
@@ -102,11 +172,21 @@ fn tile_side(d: usize) -> usize {
 /// An element type whose products can be added up, tile by tile, in a matrix of doubles.
 pub trait TileElement: Element {
     /// C ← C + AᵀB, where C is a tile; only its upper triangle needs to be right if A is B.
-    fn add_product(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, diagonal: bool, c: ArrayViewMut2<'_, f64>);
+    fn add_product(
+        a: ArrayView2<'_, Self>,
+        b: ArrayView2<'_, Self>,
+        diagonal: bool,
+        c: ArrayViewMut2<'_, f64>,
+    );
 }
 
 impl TileElement for f64 {
-    fn add_product(a: ArrayView2<'_, f64>, b: ArrayView2<'_, f64>, diagonal: bool, mut c: ArrayViewMut2<'_, f64>) {
+    fn add_product(
+        a: ArrayView2<'_, f64>,
+        b: ArrayView2<'_, f64>,
+        diagonal: bool,
+        mut c: ArrayViewMut2<'_, f64>,
+    ) {
         match diagonal {
             true => syrk(a, 1.0, c),
             false => general_mat_mul(1.0, &a.t(), &b, 1.0, &mut c),
@@ -115,7 +195,12 @@ impl TileElement for f64 {
 }
 
 impl TileElement for f32 {
-    fn add_product(a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>, _diagonal: bool, mut c: ArrayViewMut2<'_, f64>) {
+    fn add_product(
+        a: ArrayView2<'_, f32>,
+        b: ArrayView2<'_, f32>,
+        _diagonal: bool,
+        mut c: ArrayViewMut2<'_, f64>,
+    ) {
         let product = a.t().dot(&b);
         c.zip_mut_with(&product, |c, p| *c += f64::from(*p));
     }
@@ -126,7 +211,11 @@ impl TileElement for f32 {
 /// One C for all threads: each job owns a tile of it. The cut depends on d alone, and every tile is
 /// made by one thread in the order of the blocks, so the bytes do not depend on the threads. Entries
 /// below the diagonal may be written too; [`mirror`] sets them right.
-pub fn syrk_tiles<T: TileElement>(blocks: &[ArrayView2<'_, T>], c: &mut Array2<f64>, threads: usize) {
+pub fn syrk_tiles<T: TileElement>(
+    blocks: &[ArrayView2<'_, T>],
+    c: &mut Array2<f64>,
+    threads: usize,
+) {
     let side = tile_side(c.ncols());
     let range = |i: usize, d: usize| i * side..((i + 1) * side).min(d);
     let mut tiles = Vec::new();
@@ -248,7 +337,18 @@ pub fn solve_spd(mut a: Array2<f64>, b: Array2<f64>) -> Result<Array2<f64>, c_in
     let (uplo, order, columns) = (b'L' as c_char, n as c_int, m as c_int);
     let mut info: c_int = 0;
     // SAFETY: a is n × n, x holds m columns of n.
-    unsafe { lapack_sys::dposv_(&uplo, &order, &columns, a.as_mut_ptr(), &order, x.as_mut_ptr(), &order, &mut info) };
+    unsafe {
+        lapack_sys::dposv_(
+            &uplo,
+            &order,
+            &columns,
+            a.as_mut_ptr(),
+            &order,
+            x.as_mut_ptr(),
+            &order,
+            &mut info,
+        )
+    };
     if info == 0 { Ok(x.reversed_axes().as_standard_layout().into_owned()) } else { Err(info) }
 }
 
@@ -258,7 +358,10 @@ pub fn solve_spd(mut a: Array2<f64>, b: Array2<f64>) -> Result<Array2<f64>, c_in
 /// Where W lacks rank, Q has some orthonormal rows all the same and R zeros.
 pub fn orthonormalise(w: &mut Array2<f64>) -> Result<Array2<f64>, c_int> {
     let (b, d) = w.dim();
-    assert!(b <= d && w.is_standard_layout(), "orthonormalise: more rows than columns, or not in C order");
+    assert!(
+        b <= d && w.is_standard_layout(),
+        "orthonormalise: more rows than columns, or not in C order"
+    );
     let mut r = Array2::zeros((b, b));
     if b == 0 {
         return Ok(r);
@@ -270,13 +373,31 @@ pub fn orthonormalise(w: &mut Array2<f64>) -> Result<Array2<f64>, c_int> {
     // SAFETY: w is b × d row-major, that is d × b column-major with leading dimension d; tau holds b;
     // the first call only asks for the size of the work area.
     unsafe {
-        lapack_sys::dgeqrf_(&m, &n, w.as_mut_ptr(), &m, tau.as_mut_ptr(), size.as_mut_ptr(), &-1, &mut info);
+        lapack_sys::dgeqrf_(
+            &m,
+            &n,
+            w.as_mut_ptr(),
+            &m,
+            tau.as_mut_ptr(),
+            size.as_mut_ptr(),
+            &-1,
+            &mut info,
+        );
     }
     let mut work = vec![0.0; (size[0] as usize).max(b)];
     let lwork = work.len() as c_int;
     // SAFETY: as above, with a work area of lwork numbers.
     unsafe {
-        lapack_sys::dgeqrf_(&m, &n, w.as_mut_ptr(), &m, tau.as_mut_ptr(), work.as_mut_ptr(), &lwork, &mut info);
+        lapack_sys::dgeqrf_(
+            &m,
+            &n,
+            w.as_mut_ptr(),
+            &m,
+            tau.as_mut_ptr(),
+            work.as_mut_ptr(),
+            &lwork,
+            &mut info,
+        );
     }
     if info != 0 {
         return Err(info);
@@ -288,7 +409,17 @@ pub fn orthonormalise(w: &mut Array2<f64>) -> Result<Array2<f64>, c_int> {
     }
     // SAFETY: w holds the reflectors that dgeqrf left, tau their factors.
     unsafe {
-        lapack_sys::dorgqr_(&m, &n, &n, w.as_mut_ptr(), &m, tau.as_ptr(), work.as_mut_ptr(), &lwork, &mut info);
+        lapack_sys::dorgqr_(
+            &m,
+            &n,
+            &n,
+            w.as_mut_ptr(),
+            &m,
+            tau.as_ptr(),
+            work.as_mut_ptr(),
+            &lwork,
+            &mut info,
+        );
     }
     if info == 0 { Ok(r) } else { Err(info) }
 }

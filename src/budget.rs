@@ -53,7 +53,11 @@ impl FromStr for Bytes {
             _ => return Err(wrong()),
         };
         let bytes = number * scale;
-        if bytes.is_finite() && bytes >= 1.0 && bytes < u64::MAX as f64 { Ok(Bytes(bytes as u64)) } else { Err(wrong()) }
+        if bytes.is_finite() && bytes >= 1.0 && bytes < u64::MAX as f64 {
+            Ok(Bytes(bytes as u64))
+        } else {
+            Err(wrong())
+        }
     }
 }
 
@@ -79,7 +83,8 @@ impl Budget {
 /// Physical memory, or the control group's limit where that is smaller; 4 GiB where neither tells.
 fn machine_memory() -> u64 {
     // SAFETY: sysconf reads a constant of the system and has no preconditions.
-    let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let (pages, size) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     let physical = if pages > 0 && size > 0 { pages as u64 * size as u64 } else { 4 << 30 };
     let limit = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
         .iter()
@@ -132,7 +137,10 @@ pub struct Phase {
 impl Phase {
     /// A phase that starts with what the program holds anyway.
     pub fn new(name: &'static str) -> Phase {
-        Phase { name, items: vec![Item { what: "program and libraries".into(), bytes: PROGRAM_BYTES }] }
+        Phase {
+            name,
+            items: vec![Item { what: "program and libraries".into(), bytes: PROGRAM_BYTES }],
+        }
     }
 
     /// Adds a buffer.
@@ -179,7 +187,12 @@ impl Ledger {
             return Ok(());
         }
         Err(Error::Budget {
-            what: format!("{} (most of it {}, {})", phase.name, phase.largest().what, Bytes(phase.largest().bytes)),
+            what: format!(
+                "{} (most of it {}, {})",
+                phase.name,
+                phase.largest().what,
+                Bytes(phase.largest().bytes)
+            ),
             needs: Bytes(phase.bytes()).to_string(),
             budget: budget.bytes.to_string(),
             hint: hint(),
@@ -205,10 +218,18 @@ mod tests {
 
     #[test]
     fn the_peak_is_the_largest_phase() {
-        let ledger = Ledger { phases: vec![Phase::new("stream").hold("a", 5), Phase::new("decompose").hold("b", 9)] };
+        let ledger = Ledger {
+            phases: vec![Phase::new("stream").hold("a", 5), Phase::new("decompose").hold("b", 9)],
+        };
         assert_eq!(ledger.peak().unwrap().name, "decompose");
         assert_eq!(ledger.peak_bytes(), PROGRAM_BYTES + 9);
         let budget = Budget { bytes: Bytes(PROGRAM_BYTES), asked: true };
-        assert!(ledger.check(&budget, || "use less".into()).unwrap_err().to_string().contains("use less"));
+        assert!(
+            ledger
+                .check(&budget, || "use less".into())
+                .unwrap_err()
+                .to_string()
+                .contains("use less")
+        );
     }
 }

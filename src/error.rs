@@ -75,7 +75,9 @@ pub enum Error {
     },
 
     /// A label with more classes than may be held.
-    #[error("label '{label}' has more than {classes} classes, which is all there is room for; {hint}")]
+    #[error(
+        "label '{label}' has more than {classes} classes, which is all there is room for; {hint}"
+    )]
     TooManyClasses {
         /// The label columns.
         label: String,
@@ -130,7 +132,10 @@ impl Error {
         matches!(self, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
     }
 
-    pub(crate) fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl AsRef<Path>,
+    ) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.as_ref().to_path_buf();
         move |source| Error::Io { action, path, source }
     }
@@ -214,7 +219,11 @@ mod tests {
 
     #[test]
     fn unknown_columns_suggest_the_nearest() {
-        let e = Error::UnknownColumn { path: "d.parquet".into(), name: "heigth".into(), hint: "did you mean 'height'?".into() };
+        let e = Error::UnknownColumn {
+            path: "d.parquet".into(),
+            name: "heigth".into(),
+            hint: "did you mean 'height'?".into(),
+        };
         assert_eq!(e.to_string(), "d.parquet: no column 'heigth'; did you mean 'height'?");
         assert_eq!(e.exit_code(), 2);
     }

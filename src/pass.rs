@@ -60,7 +60,12 @@ pub fn fold<A: Accumulate>(
 }
 
 /// Adds up all rows of a source in one accumulator: workers read, the caller adds in file order.
-pub fn gather<A: Accumulate>(source: &dyn Source, crew: Crew, watch: &dyn Watch, mut total: A) -> Result<(A, Tally)> {
+pub fn gather<A: Accumulate>(
+    source: &dyn Source,
+    crew: Crew,
+    watch: &dyn Watch,
+    mut total: A,
+) -> Result<(A, Tally)> {
     let tally = each(source, crew, watch, |block| {
         total.update(block);
         total.check()
@@ -69,7 +74,12 @@ pub fn gather<A: Accumulate>(source: &dyn Source, crew: Crew, watch: &dyn Watch,
 }
 
 /// Takes every block in file order: workers read, the caller takes.
-pub fn each(source: &dyn Source, crew: Crew, watch: &dyn Watch, mut take: impl FnMut(Block) -> Result<()>) -> Result<Tally> {
+pub fn each(
+    source: &dyn Source,
+    crew: Crew,
+    watch: &dyn Watch,
+    mut take: impl FnMut(Block) -> Result<()>,
+) -> Result<Tally> {
     each_of_unit(source, crew, watch, |_, block| take(block))
 }
 

@@ -104,7 +104,10 @@ pub fn caught(work: impl FnOnce() -> Result<()>) -> Result<()> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().cloned();
         let text = text.or_else(|| payload.downcast_ref::<&str>().map(|s| s.to_string()));
-        Err(Error::Internal(format!("something that cannot happen did: {}", text.unwrap_or_default())))
+        Err(Error::Internal(format!(
+            "something that cannot happen did: {}",
+            text.unwrap_or_default()
+        )))
     })
 }
 
@@ -126,7 +129,8 @@ mod tests {
                 Ok(())
             })
             .unwrap();
-            let expected: Vec<usize> = (0..23).flat_map(|u| (0..u % 4).map(move |i| u * 10 + i)).collect();
+            let expected: Vec<usize> =
+                (0..23).flat_map(|u| (0..u % 4).map(move |i| u * 10 + i)).collect();
             assert_eq!(seen, expected);
         }
     }
@@ -158,7 +162,13 @@ mod tests {
 
     #[test]
     fn a_panic_in_a_worker_is_an_error() {
-        let error = in_order(3, Crew { threads: 2, queue: 1 }, |_, _: &Output<()>| panic!("boom"), |_, ()| Ok(())).unwrap_err();
+        let error = in_order(
+            3,
+            Crew { threads: 2, queue: 1 },
+            |_, _: &Output<()>| panic!("boom"),
+            |_, ()| Ok(()),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("boom") && error.to_string().contains("bug"), "{error}");
     }
 }

@@ -2,22 +2,45 @@
 
 use crate::theory::rows;
 use crate::workdir::{Workdir, array, close, doubles, names};
-use arrow::array::*;
-use arrow::datatypes::{DataType, Int32Type};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::*;
+use arrow_schema::DataType;
 use std::sync::Arc;
 
 #[test]
 fn models_and_scores_are_the_same_bytes_for_any_threads_and_memory() {
     let dir = Workdir::new();
     for (kind, data) in [("lowrank", "a"), ("embedding", "b"), ("smallgroups", "c")] {
-        dir.ok(&["generate", kind, "--rows", "50000", "--columns", "20", "--files", "3", "--row-group", "3000", "-o", data]);
+        dir.ok(&[
+            "generate",
+            kind,
+            "--rows",
+            "50000",
+            "--columns",
+            "20",
+            "--files",
+            "3",
+            "--row-group",
+            "3000",
+            "-o",
+            data,
+        ]);
         let mut outputs = Vec::new();
         for (threads, memory) in [("1", "2GB"), ("2", "300MB"), ("5", "1GB")] {
             let resources = ["--threads", threads, "--memory", memory, "--quiet"];
-            let run = |args: &[&str]| dir.ok(&args.iter().chain(&resources).copied().collect::<Vec<_>>());
-            run(&["fit", data, "--exclude", "i*", "-o", "m"]).stdout.is_empty().then_some(()).unwrap();
+            let run =
+                |args: &[&str]| dir.ok(&args.iter().chain(&resources).copied().collect::<Vec<_>>());
+            run(&["fit", data, "--exclude", "i*", "-o", "m"])
+                .stdout
+                .is_empty()
+                .then_some(())
+                .unwrap();
             run(&["transform", "m", data, "--diagnostics", "-o", "s.parquet"]);
-            outputs.push((std::fs::read(dir.path("m")).unwrap(), std::fs::read(dir.path("s.parquet")).unwrap()));
+            outputs.push((
+                std::fs::read(dir.path("m")).unwrap(),
+                std::fs::read(dir.path("s.parquet")).unwrap(),
+            ));
         }
         assert!(outputs.windows(2).all(|w| w[0] == w[1]), "{kind}");
     }
@@ -26,19 +49,34 @@ fn models_and_scores_are_the_same_bytes_for_any_threads_and_memory() {
 #[test]
 fn kept_columns_pass_untouched_in_input_order() {
     let dir = Workdir::new();
-    dir.ok(&["generate", "labels", "--rows", "5000", "--files", "3", "--row-group", "700", "-o", "d"]);
+    dir.ok(&[
+        "generate",
+        "labels",
+        "--rows",
+        "5000",
+        "--files",
+        "3",
+        "--row-group",
+        "700",
+        "-o",
+        "d",
+    ]);
     dir.ok(&["fit", "d", "--columns", "x*", "-k", "3", "-o", "m"]);
     dir.ok(&["transform", "m", "d", "--keep", "label_dictionary,id,label_bool", "-o", "s.parquet"]);
     let scores = dir.read("s.parquet");
     let schema = scores.schema();
     let fields: Vec<_> = schema.fields().iter().map(|f| f.name().as_str()).collect();
     assert_eq!(fields, ["label_dictionary", "id", "label_bool", "pc1", "pc2", "pc3"]);
-    assert_eq!(schema.field(0).data_type(), &DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)));
-    let ids = scores.column(1).as_primitive::<arrow::datatypes::Int64Type>();
+    assert_eq!(
+        schema.field(0).data_type(),
+        &DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+    );
+    let ids = scores.column(1).as_primitive::<arrow_array::types::Int64Type>();
     assert!(ids.values().iter().copied().eq(0..5000), "input order");
     let labels = scores.column(0).as_dictionary::<Int32Type>();
     let original = crate::workdir::read(&dir.path("d/part-000.parquet"));
-    let first = original.column_by_name("label_string").unwrap().as_string::<i32>().value(0).to_string();
+    let first =
+        original.column_by_name("label_string").unwrap().as_string::<i32>().value(0).to_string();
     let key = labels.keys().value(0) as usize;
     assert_eq!(labels.values().as_string::<i32>().value(key), first);
     dir.ok(&["transform", "m", "d", "--keep-all", "-o", "all.parquet"]);
@@ -50,16 +88,26 @@ fn a_directory_gets_one_file_per_input_under_the_same_name() {
     let dir = Workdir::new();
     let x = rows(90, 3);
     for (i, part) in ["dt=1/p.parquet", "dt=2/p.parquet"].iter().enumerate() {
-        dir.matrix(&format!("d/{part}"), &x.slice(ndarray::s![i * 40..i * 40 + 40 + 10 * i, ..]).to_owned(), 16);
+        dir.matrix(
+            &format!("d/{part}"),
+            &x.slice(ndarray::s![i * 40..i * 40 + 40 + 10 * i, ..]).to_owned(),
+            16,
+        );
     }
     dir.ok(&["fit", "d", "-o", "m"]);
     dir.ok(&["transform", "m", "d", "-o", "out"]);
-    assert_eq!((dir.read("out/dt=1/p.parquet").num_rows(), dir.read("out/dt=2/p.parquet").num_rows()), (40, 50));
+    assert_eq!(
+        (dir.read("out/dt=1/p.parquet").num_rows(), dir.read("out/dt=2/p.parquet").num_rows()),
+        (40, 50)
+    );
     dir.ok(&["transform", "m", "d", "-o", "out"]);
     dir.ok(&["transform", "m", "d", "-o", "one.parquet"]);
     let pc = names("pc", 1, 3);
-    let both =
-        ndarray::concatenate![ndarray::Axis(0), dir.numbers("out/dt=1/p.parquet", &pc), dir.numbers("out/dt=2/p.parquet", &pc)];
+    let both = ndarray::concatenate![
+        ndarray::Axis(0),
+        dir.numbers("out/dt=1/p.parquet", &pc),
+        dir.numbers("out/dt=2/p.parquet", &pc)
+    ];
     assert_eq!(both, dir.numbers("one.parquet", &pc));
     assert_eq!(dir.list(), ["d", "m", "one.parquet", "out"], "nothing stray");
 }
@@ -69,13 +117,25 @@ fn layout_and_dtype_are_obeyed() {
     let dir = Workdir::new();
     dir.matrix("d.parquet", &rows(50, 4), 20);
     dir.ok(&["fit", "d.parquet", "-k", "2", "-o", "m"]);
-    dir.ok(&["transform", "m", "d.parquet", "--layout", "list", "--dtype", "f32", "--compression", "none", "-o", "l.parquet"]);
+    dir.ok(&[
+        "transform",
+        "m",
+        "d.parquet",
+        "--layout",
+        "list",
+        "--dtype",
+        "f32",
+        "--compression",
+        "none",
+        "-o",
+        "l.parquet",
+    ]);
     dir.ok(&["transform", "m", "d.parquet", "-o", "c.parquet"]);
     let list = dir.read("l.parquet");
     let pc = list.column_by_name("pc").unwrap().as_fixed_size_list();
     assert_eq!((pc.value_length(), pc.value_type()), (2, DataType::Float32));
     let scores = dir.numbers("c.parquet", &names("pc", 1, 2));
-    let values = pc.values().as_primitive::<arrow::datatypes::Float32Type>();
+    let values = pc.values().as_primitive::<arrow_array::types::Float32Type>();
     assert!(values.values().iter().zip(scores.iter()).all(|(a, b)| *a == *b as f32));
 }
 
@@ -97,7 +157,7 @@ fn features_are_matched_by_name() {
 fn constant_columns_are_left_out_of_standardized_models_and_come_back() {
     let dir = Workdir::new();
     let x = rows(60, 3);
-    let vector = FixedSizeListArray::from_iter_primitive::<arrow::datatypes::Float64Type, _, _>(
+    let vector = FixedSizeListArray::from_iter_primitive::<arrow_array::types::Float64Type, _, _>(
         (0..60).map(|i| Some(vec![Some(x[[i, 2]]), Some(4.25), Some(x[[i, 1]] * x[[i, 0]])])),
         3,
     );
@@ -106,14 +166,29 @@ fn constant_columns_are_left_out_of_standardized_models_and_come_back() {
     columns.push(("v".into(), Arc::new(vector)));
     dir.table("d.parquet", columns, 16);
     let run = dir.ok(&["fit", "d.parquet", "--standardize", "-k", "all", "-o", "m"]);
-    assert!(run.stderr.contains("note: constant, so left out of the standardized features: same, v[1]"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("note: constant, so left out of the standardized features: same, v[1]"),
+        "{}",
+        run.stderr
+    );
     let model = dir.json(&["inspect", "m"]);
     assert_eq!(model["features"], serde_json::json!(["a", "v[0]", "v[2]"]));
     dir.ok(&["reconstruct", "m", "d.parquet", "-o", "r.parquet"]);
     let (before, after) = (dir.read("d.parquet"), dir.read("r.parquet"));
-    close(after["same"].as_primitive::<arrow::datatypes::Float64Type>().values(), &[0.1; 60], 1e-15, 1.0);
-    let flat =
-        |b: &RecordBatch| b["v"].as_fixed_size_list().values().as_primitive::<arrow::datatypes::Float64Type>().values().to_vec();
+    close(
+        after["same"].as_primitive::<arrow_array::types::Float64Type>().values(),
+        &[0.1; 60],
+        1e-15,
+        1.0,
+    );
+    let flat = |b: &RecordBatch| {
+        b["v"]
+            .as_fixed_size_list()
+            .values()
+            .as_primitive::<arrow_array::types::Float64Type>()
+            .values()
+            .to_vec()
+    };
     close(&flat(&after), &flat(&before), 1e-13, 10.0);
 }
 
@@ -145,19 +220,73 @@ fn every_numeric_type_is_a_feature() {
     let mean = array(&model["mean"]);
     let first = crate::workdir::read(&dir.path("d/part-000.parquet"));
     let second = crate::workdir::read(&dir.path("d/part-001.parquet"));
-    for (j, name) in
-        ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "bool", "decimal128", "decimal256"]
-            .iter()
-            .enumerate()
+    for (j, name) in [
+        "i8",
+        "i16",
+        "i32",
+        "i64",
+        "u8",
+        "u16",
+        "u32",
+        "u64",
+        "f16",
+        "f32",
+        "f64",
+        "bool",
+        "decimal128",
+        "decimal256",
+    ]
+    .iter()
+    .enumerate()
     {
-        let total: f64 = [&first, &second]
-            .iter()
-            .map(|b| {
-                let plain = arrow::compute::cast(&b[name], &DataType::Float64).unwrap();
-                plain.as_primitive::<arrow::datatypes::Float64Type>().values().iter().sum::<f64>()
-            })
-            .sum();
-        assert!((mean[j] - total / 400.0).abs() < 1e-10, "{name}: {} against {}", mean[j], total / 400.0);
+        let total: f64 = [&first, &second].iter().map(|b| sum(&b[name])).sum();
+        assert!(
+            (mean[j] - total / 400.0).abs() < 1e-10,
+            "{name}: {} against {}",
+            mean[j],
+            total / 400.0
+        );
+    }
+}
+
+/// The sum of a column, each value through its printed form where it is no machine number.
+fn sum(column: &ArrayRef) -> f64 {
+    use arrow_array::types::*;
+    macro_rules! add {
+        ($t:ty) => {
+            column
+                .as_primitive::<$t>()
+                .iter()
+                .flatten()
+                .map(|v| v.to_string().parse::<f64>().unwrap())
+                .sum()
+        };
+    }
+    let text = |digits: String| digits.parse::<f64>().unwrap();
+    match column.data_type() {
+        DataType::Int8 => add!(Int8Type),
+        DataType::Int16 => add!(Int16Type),
+        DataType::Int32 => add!(Int32Type),
+        DataType::Int64 => add!(Int64Type),
+        DataType::UInt8 => add!(UInt8Type),
+        DataType::UInt16 => add!(UInt16Type),
+        DataType::UInt32 => add!(UInt32Type),
+        DataType::UInt64 => add!(UInt64Type),
+        DataType::Float16 => add!(Float16Type),
+        DataType::Float32 => {
+            column.as_primitive::<Float32Type>().iter().flatten().map(f64::from).sum()
+        }
+        DataType::Float64 => column.as_primitive::<Float64Type>().iter().flatten().sum(),
+        DataType::Boolean => column.as_boolean().true_count() as f64,
+        DataType::Decimal128(..) => {
+            let a = column.as_primitive::<Decimal128Type>();
+            (0..a.len()).map(|i| text(a.value_as_string(i))).sum()
+        }
+        DataType::Decimal256(..) => {
+            let a = column.as_primitive::<Decimal256Type>();
+            (0..a.len()).map(|i| text(a.value_as_string(i))).sum()
+        }
+        other => panic!("{other}"),
     }
 }
 
@@ -165,9 +294,18 @@ fn every_numeric_type_is_a_feature() {
 fn integers_beyond_doubles_are_told() {
     let dir = Workdir::new();
     let big: ArrayRef = Arc::new(Int64Array::from(vec![(1 << 53) + 1, 5, -(1 << 60) - 1, 7]));
-    dir.table("d.parquet", vec![("a".into(), doubles(vec![1.0, 3.0, 2.0, 5.0])), ("big".into(), big)], 10);
+    dir.table(
+        "d.parquet",
+        vec![("a".into(), doubles(vec![1.0, 3.0, 2.0, 5.0])), ("big".into(), big)],
+        10,
+    );
     let run = dir.ok(&["fit", "d.parquet", "-o", "m"]);
-    assert!(run.stderr.contains("note: numbers beyond 2^53 were rounded to the nearest double: big (2)"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("note: numbers beyond 2^53 were rounded to the nearest double: big (2)"),
+        "{}",
+        run.stderr
+    );
     assert_eq!(dir.json(&["inspect", "m"])["rounded"]["big"], 2);
 }
 
@@ -176,11 +314,19 @@ fn too_many_components_are_capped_with_a_word() {
     let dir = Workdir::new();
     dir.matrix("d.parquet", &rows(5, 8), 20);
     let run = dir.ok(&["fit", "d.parquet", "-k", "7", "-o", "m"]);
-    assert!(run.stderr.contains("note: kept 4 of 7 components: the data has rank 4 (5 rows × 8 features)"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("note: kept 4 of 7 components: the data has rank 4 (5 rows × 8 features)"),
+        "{}",
+        run.stderr
+    );
     let run = dir.ok(&["transform", "m", "d.parquet", "-k", "6", "-o", "s.parquet"]);
     assert!(run.stderr.contains("note: asked for 6 components, the model has 4"), "{}", run.stderr);
     let inspect = dir.ok(&["inspect", "m"]).stdout;
-    assert!(inspect.contains("Minka's rule needs more rows than features (5 rows, 8 features)"), "{inspect}");
+    assert!(
+        inspect.contains("Minka's rule needs more rows than features (5 rows, 8 features)"),
+        "{inspect}"
+    );
 }
 
 #[test]
@@ -198,13 +344,17 @@ fn plan_reads_footers_only_and_fits_what_it_says() {
         assert!(text.contains(line), "{line} in\n{text}");
     }
     let plan = dir.json(&["plan", "d", "--exclude", "id"]);
-    assert_eq!((plan["n_rows"].as_u64(), plan["n_features"].as_u64(), plan["passes"].as_u64()), (Some(3000), Some(6), Some(1)));
+    assert_eq!(
+        (plan["n_rows"].as_u64(), plan["n_features"].as_u64(), plan["passes"].as_u64()),
+        (Some(3000), Some(6), Some(1))
+    );
     assert_eq!(plan["fits"], true);
     // Damage every page but leave the footers: a plan must not notice, a fit must.
     for part in 0..3 {
         let path = dir.path(&format!("d/part-{part:03}.parquet"));
         let mut bytes = std::fs::read(&path).unwrap();
-        let footer = u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into().unwrap()) as usize;
+        let footer = u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into().unwrap())
+            as usize;
         let end = bytes.len() - 8 - footer;
         bytes[4..end].fill(0xff);
         std::fs::write(&path, bytes).unwrap();
@@ -226,12 +376,26 @@ fn generated_data_is_seeded() {
 
 #[test]
 fn every_kind_can_be_generated_and_fitted() {
-    for kind in ["lowrank", "embedding", "wide", "rings", "offset", "nulls", "smallgroups", "labels", "types"] {
+    for kind in [
+        "lowrank",
+        "embedding",
+        "wide",
+        "rings",
+        "offset",
+        "nulls",
+        "smallgroups",
+        "labels",
+        "types",
+    ] {
         let dir = Workdir::new();
         dir.ok(&["generate", kind, "--rows", "250", "--columns", "12", "--files", "3", "-o", "d"]);
         dir.ok(&["fit", "d", "--nulls", "drop", "-k", "2", "-o", "m"]);
         let plan = dir.json(&["plan", "d"]);
-        assert_eq!((plan["n_rows"].as_u64(), plan["n_files"].as_u64()), (Some(250), Some(3)), "{kind}");
+        assert_eq!(
+            (plan["n_rows"].as_u64(), plan["n_files"].as_u64()),
+            (Some(250), Some(3)),
+            "{kind}"
+        );
     }
 }
 
@@ -258,7 +422,11 @@ fn results_go_to_stdout_and_talk_to_stderr() {
     let dir = Workdir::new();
     dir.matrix("d.parquet", &rows(50, 3), 20);
     let run = dir.ok(&["fit", "d.parquet", "-o", "m"]);
-    assert!(run.stdout.is_empty() && run.stderr.contains("features: 3 of 3 columns: x0, x1, x2"), "{}", run.stderr);
+    assert!(
+        run.stdout.is_empty() && run.stderr.contains("features: 3 of 3 columns: x0, x1, x2"),
+        "{}",
+        run.stderr
+    );
     let run = dir.ok(&["fit", "d.parquet", "-o", "m", "--quiet", "--json"]);
     assert!(run.stderr.is_empty(), "{}", run.stderr);
     let summary: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
@@ -279,7 +447,10 @@ fn a_closed_pipe_is_no_error() {
         .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(0), String::new()));
+    assert_eq!(
+        (output.status.code(), String::from_utf8(output.stderr).unwrap()),
+        (Some(0), String::new())
+    );
 }
 
 #[test]
@@ -326,7 +497,8 @@ fn keep_all_loses_no_column() {
         "transform: d/b.parquet: column 'x2': is not in d/a.parquet; --keep-all needs the same columns in every file, name them with --keep"
     );
     dir.ok(&["reconstruct", "m", "d/b.parquet", "--keep-all", "-o", "r.parquet"]);
-    let names: Vec<String> = dir.read("r.parquet").schema().fields().iter().map(|f| f.name().clone()).collect();
+    let names: Vec<String> =
+        dir.read("r.parquet").schema().fields().iter().map(|f| f.name().clone()).collect();
     assert_eq!(names, ["x2", "x0", "x1"], "features are recomputed, the rest is kept");
 }
 
@@ -341,7 +513,9 @@ fn numbers_at_the_ends_of_the_range_are_right_or_told() {
     dir.ok(&["fit", "d.parquet", "-o", "m"]);
     let run = dir.ok(&["transform", "m", "big.parquet", "--dtype", "f32", "-o", "s.parquet"]);
     assert!(
-        run.stderr.contains("note: 600 computed numbers beyond the range of Float32 written as inf or NaN"),
+        run.stderr.contains(
+            "note: 600 computed numbers beyond the range of Float32 written as inf or NaN"
+        ),
         "{}",
         run.stderr
     );
@@ -351,12 +525,21 @@ fn numbers_at_the_ends_of_the_range_are_right_or_told() {
 fn kept_dates_are_dates_for_every_reader() {
     let dir = Workdir::new();
     let days: ArrayRef = Arc::new(Date64Array::from(vec![86_400_000, 0, 172_800_000]));
-    dir.table("d.parquet", vec![("x".into(), doubles(vec![1.0, 2.0, 4.0])), ("day".into(), days)], 10);
+    dir.table(
+        "d.parquet",
+        vec![("x".into(), doubles(vec![1.0, 2.0, 4.0])), ("day".into(), days)],
+        10,
+    );
     dir.ok(&["fit", "d.parquet", "-o", "m"]);
     dir.ok(&["transform", "m", "d.parquet", "--keep", "day", "-o", "s.parquet"]);
-    let reader =
-        parquet::file::serialized_reader::SerializedFileReader::new(std::fs::File::open(dir.path("s.parquet")).unwrap()).unwrap();
-    let column = parquet::file::reader::FileReader::metadata(&reader).file_metadata().schema_descr().column(0);
+    let reader = parquet::file::serialized_reader::SerializedFileReader::new(
+        std::fs::File::open(dir.path("s.parquet")).unwrap(),
+    )
+    .unwrap();
+    let column = parquet::file::reader::FileReader::metadata(&reader)
+        .file_metadata()
+        .schema_descr()
+        .column(0);
     assert_eq!(column.logical_type_ref(), Some(&parquet::basic::LogicalType::Date));
     assert_eq!(dir.read("s.parquet")["day"].data_type(), &DataType::Date64);
 }
@@ -364,11 +547,16 @@ fn kept_dates_are_dates_for_every_reader() {
 #[test]
 fn lists_with_null_rows_follow_the_policy() {
     let dir = Workdir::new();
-    let list = ListArray::from_iter_primitive::<arrow::datatypes::Float64Type, _, _>(
-        (0..40).map(|i| (i % 7 != 3).then(|| (0..3).map(|j| Some(((i * 5 + j * 11) % 13) as f64)).collect::<Vec<_>>())),
-    );
+    let list =
+        ListArray::from_iter_primitive::<arrow_array::types::Float64Type, _, _>((0..40).map(|i| {
+            (i % 7 != 3)
+                .then(|| (0..3).map(|j| Some(((i * 5 + j * 11) % 13) as f64)).collect::<Vec<_>>())
+        }));
     dir.table("d.parquet", vec![("v".into(), Arc::new(list) as ArrayRef)], 16);
-    assert!(dir.fails(1, &["fit", "d.parquet", "-o", "m"]).contains("column 'v[0]', row 3 (counted from 0): is null or NaN"));
+    assert!(
+        dir.fails(1, &["fit", "d.parquet", "-o", "m"])
+            .contains("column 'v[0]', row 3 (counted from 0): is null or NaN")
+    );
     dir.ok(&["fit", "d.parquet", "--nulls", "drop", "-o", "m"]);
     assert_eq!(dir.json(&["inspect", "m"])["n_rows"], 34);
     dir.ok(&["fit", "d.parquet", "--nulls", "mean", "-o", "m"]);
@@ -383,5 +571,8 @@ fn an_empty_file_among_others_is_no_trouble() {
     dir.matrix("d/b.parquet", &x, 20);
     dir.ok(&["fit", "d", "-o", "m"]);
     dir.ok(&["transform", "m", "d", "-o", "out"]);
-    assert_eq!((dir.read("out/a.parquet").num_rows(), dir.read("out/b.parquet").num_rows()), (0, 30));
+    assert_eq!(
+        (dir.read("out/a.parquet").num_rows(), dir.read("out/b.parquet").num_rows()),
+        (0, 30)
+    );
 }

@@ -41,8 +41,10 @@ impl Dice {
 /// Models of every format there was.
 fn old_models() -> Vec<std::path::PathBuf> {
     let versions = std::fs::read_dir(fixture("models")).unwrap();
-    let mut files: Vec<_> =
-        versions.flat_map(|v| std::fs::read_dir(v.unwrap().path()).unwrap()).map(|f| f.unwrap().path()).collect();
+    let mut files: Vec<_> = versions
+        .flat_map(|v| std::fs::read_dir(v.unwrap().path()).unwrap())
+        .map(|f| f.unwrap().path())
+        .collect();
     files.sort();
     files
 }
@@ -55,7 +57,12 @@ fn old_models_stay_readable() {
         let model = Model::load(&file).unwrap();
         assert!(model.n_components() > 0, "{}", file.display());
         let again = Model::from_bytes(&model.to_bytes().unwrap()).unwrap();
-        assert_eq!(eigenstream::report::json::model(&again), eigenstream::report::json::model(&model), "{}", file.display());
+        assert_eq!(
+            eigenstream::report::json::model(&again),
+            eigenstream::report::json::model(&model),
+            "{}",
+            file.display()
+        );
     }
 }
 
@@ -81,7 +88,12 @@ fn rounds(few: usize, many: usize) -> usize {
 }
 
 /// Reads mutations of a file: refused with a sentence, or right; no allocation far beyond the file. The share refused.
-fn mutated<T>(bytes: &[u8], rounds: usize, read: impl Fn(&[u8]) -> Result<T, String>, right: impl Fn(T)) -> f64 {
+fn mutated<T>(
+    bytes: &[u8],
+    rounds: usize,
+    read: impl Fn(&[u8]) -> Result<T, String>,
+    right: impl Fn(T),
+) -> f64 {
     let mut dice = Dice(1);
     let mut refused = 0;
     for _ in 0..rounds {
@@ -89,12 +101,18 @@ fn mutated<T>(bytes: &[u8], rounds: usize, read: impl Fn(&[u8]) -> Result<T, Str
         crate::allocation::forget();
         let found = read(&bytes);
         let largest = crate::allocation::largest();
-        assert!(largest <= 16 * bytes.len() + (1 << 16), "{largest} bytes at once for a file of {}", bytes.len());
+        assert!(
+            largest <= 16 * bytes.len() + (1 << 16),
+            "{largest} bytes at once for a file of {}",
+            bytes.len()
+        );
         match found {
             Ok(value) => right(value),
             Err(problem) => {
                 refused += 1;
-                let said = ["is not an eigenstream", "is damaged", "newer"].iter().any(|words| problem.contains(words));
+                let said = ["is not an eigenstream", "is damaged", "newer"]
+                    .iter()
+                    .any(|words| problem.contains(words));
                 assert!(said, "{problem}");
             }
         }
@@ -105,7 +123,20 @@ fn mutated<T>(bytes: &[u8], rounds: usize, read: impl Fn(&[u8]) -> Result<T, Str
 /// States of every kind of sums.
 fn states() -> Vec<Vec<u8>> {
     let dir = Workdir::new();
-    dir.ok(&["generate", "labels", "--rows", "900", "--columns", "4", "--files", "1", "--row-group", "200", "-o", "d"]);
+    dir.ok(&[
+        "generate",
+        "labels",
+        "--rows",
+        "900",
+        "--columns",
+        "4",
+        "--files",
+        "1",
+        "--row-group",
+        "200",
+        "-o",
+        "d",
+    ]);
     dir.ok(&["generate", "nulls", "--rows", "900", "--columns", "4", "--files", "1", "-o", "n"]);
     dir.ok(&["generate", "wide", "--rows", "40", "--columns", "1030", "--files", "1", "-o", "w"]);
     let scan = |words: &str| {
@@ -140,7 +171,8 @@ fn states_that_contradict_themselves_are_refused() {
     for bytes in states() {
         let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
         let header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
-        let ours: serde_json::Value = serde_json::from_str(header["__metadata__"]["eigenstream"].as_str().unwrap()).unwrap();
+        let ours: serde_json::Value =
+            serde_json::from_str(header["__metadata__"]["eigenstream"].as_str().unwrap()).unwrap();
         let mut dice = Dice(9);
         for _ in 0..rounds(60, 1_000) {
             let mut changed = ours.clone();
@@ -161,8 +193,11 @@ fn scramble(value: &mut serde_json::Value, dice: &mut Dice) {
     use serde_json::{Value, json};
     match value {
         Value::Object(map) if !map.is_empty() => {
-            let keys: Vec<String> =
-                map.keys().filter(|k| !["checksum", "format", "kind"].contains(&k.as_str())).cloned().collect();
+            let keys: Vec<String> = map
+                .keys()
+                .filter(|k| !["checksum", "format", "kind"].contains(&k.as_str()))
+                .cloned()
+                .collect();
             let key = keys[dice.roll(keys.len())].clone();
             match dice.roll(8) {
                 0 => drop(map.remove(&key)),
@@ -174,8 +209,17 @@ fn scramble(value: &mut serde_json::Value, dice: &mut Dice) {
             scramble(&mut list[at], dice)
         }
         other => {
-            let choices =
-                [json!(null), json!(0), json!(1), json!(-3), json!(1e300), json!(u64::MAX), json!("x"), json!([]), json!(true)];
+            let choices = [
+                json!(null),
+                json!(0),
+                json!(1),
+                json!(-3),
+                json!(1e300),
+                json!(u64::MAX),
+                json!("x"),
+                json!([]),
+                json!(true),
+            ];
             *other = choices[dice.roll(choices.len())].clone();
         }
     }
@@ -188,7 +232,8 @@ fn sealed(header: &serde_json::Value, mut ours: serde_json::Value, tensors: &[u8
     let blank = ours.to_string();
     let mut hash = twox_hash::XxHash64::with_seed(0);
     hash.write(blank.as_bytes());
-    let mut names: Vec<&String> = header.as_object().unwrap().keys().filter(|k| *k != "__metadata__").collect();
+    let mut names: Vec<&String> =
+        header.as_object().unwrap().keys().filter(|k| *k != "__metadata__").collect();
     names.sort();
     for name in names {
         let at = |i: usize| header[name]["data_offsets"][i].as_u64().unwrap() as usize;
@@ -209,14 +254,18 @@ fn page_checksums_are_believed() {
     let dir = Workdir::new();
     let bytes = std::fs::read(fixture("writers/pyarrow-v2-gzip.parquet")).unwrap();
     std::fs::write(dir.path("x.parquet"), &bytes).unwrap();
-    let fit = || dir.run(&["fit", "x.parquet", "-k", "2", "-o", "m", "--nulls", "drop", "--quiet", "--json"]);
+    let fit = || {
+        dir.run(&["fit", "x.parquet", "-k", "2", "-o", "m", "--nulls", "drop", "--quiet", "--json"])
+    };
     let numbers = |run: &crate::workdir::Run| {
-        serde_json::from_str::<serde_json::Value>(&run.stdout).unwrap()["explained_variance_ratio"].clone()
+        serde_json::from_str::<serde_json::Value>(&run.stdout).unwrap()["explained_variance_ratio"]
+            .clone()
     };
     let expected = numbers(&fit());
     let mut dice = Dice(5);
     let (mut refused, mut same) = (0, 0);
-    let footer = u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into().unwrap()) as usize;
+    let footer =
+        u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into().unwrap()) as usize;
     for _ in 0..rounds(60, 1_000) {
         let mut flipped = bytes.clone();
         let at = 4 + dice.roll(bytes.len() - 12 - footer);
@@ -230,7 +279,11 @@ fn page_checksums_are_believed() {
             }
             _ => {
                 refused += 1;
-                assert!(run.stderr.contains("x.parquet") && !run.stderr.contains("bug"), "{}", run.stderr);
+                assert!(
+                    run.stderr.contains("x.parquet") && !run.stderr.contains("bug"),
+                    "{}",
+                    run.stderr
+                );
             }
         }
     }
@@ -243,11 +296,28 @@ fn damaged_parquet_is_refused_or_fitted() {
     let path = dir.path("x.parquet").display().to_string();
     let mut dice = Dice(2);
     let (mut refused, mut fitted) = (0, 0);
-    for file in ["golden/plain", "golden/vectors", "writers/pyarrow-v2-gzip", "writers/spark", "writers/duckdb"] {
+    for file in [
+        "golden/plain",
+        "golden/vectors",
+        "writers/pyarrow-v2-gzip",
+        "writers/spark",
+        "writers/duckdb",
+    ] {
         let bytes = std::fs::read(fixture(&format!("{file}.parquet"))).unwrap();
         for _ in 0..rounds(60, 400) {
             std::fs::write(&path, dice.mutate(&bytes)).unwrap();
-            let cli = Cli::try_parse_from(["eigenstream", "fit", &path, "-o", "m", "--nulls", "drop", "--threads", "1"]).unwrap();
+            let cli = Cli::try_parse_from([
+                "eigenstream",
+                "fit",
+                &path,
+                "-o",
+                "m",
+                "--nulls",
+                "drop",
+                "--threads",
+                "1",
+            ])
+            .unwrap();
             let Command::Fit(args) = cli.command else { unreachable!() };
             let fit = FitPlan::new(&args.fit).and_then(|plan| {
                 plan.check()?;
@@ -260,7 +330,10 @@ fn damaged_parquet_is_refused_or_fitted() {
                     let said = error.to_string();
                     assert!(!said.contains("bug"), "{file}: {said}");
                     assert!(
-                        said.contains("x.parquet") || said.contains("mle") || error.exit_code() == 2 || said.contains("budget"),
+                        said.contains("x.parquet")
+                            || said.contains("mle")
+                            || error.exit_code() == 2
+                            || said.contains("budget"),
                         "{file}: {said}"
                     );
                 }

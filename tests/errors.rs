@@ -2,7 +2,7 @@
 
 use crate::theory::rows;
 use crate::workdir::{Workdir, doubles};
-use arrow::array::*;
+use arrow_array::*;
 use ndarray::Array2;
 use std::sync::Arc;
 
@@ -29,9 +29,15 @@ fn files_that_are_not_there_or_not_parquet() {
         dir.fails(1, &["fit", "gone.parquet", "-o", "m"]),
         "fit: cannot open gone.parquet: No such file or directory (os error 2)"
     );
-    assert_eq!(dir.fails(1, &["fit", "*.parquet", "-o", "m"]), "fit: *.parquet: no file matches this glob");
+    assert_eq!(
+        dir.fails(1, &["fit", "*.parquet", "-o", "m"]),
+        "fit: *.parquet: no file matches this glob"
+    );
     std::fs::create_dir(dir.path("empty")).unwrap();
-    assert_eq!(dir.fails(1, &["fit", "empty", "-o", "m"]), "fit: empty: no .parquet file in this directory or below it");
+    assert_eq!(
+        dir.fails(1, &["fit", "empty", "-o", "m"]),
+        "fit: empty: no .parquet file in this directory or below it"
+    );
     std::fs::write(dir.path("t.parquet"), "a,b\n1,2\n3,4\n5,6\n").unwrap();
     let csv = dir.fails(1, &["fit", "t.parquet", "-o", "m"]);
     assert_eq!(
@@ -48,12 +54,20 @@ fn truncated_and_damaged_files() {
     let dir = with_model();
     let bytes = std::fs::read(dir.path("d.parquet")).unwrap();
     std::fs::write(dir.path("cut.parquet"), &bytes[..bytes.len() / 2]).unwrap();
-    assert!(dir.fails(1, &["fit", "cut.parquet", "-o", "new"]).contains("cut.parquet: is not a Parquet file"));
+    assert!(
+        dir.fails(1, &["fit", "cut.parquet", "-o", "new"])
+            .contains("cut.parquet: is not a Parquet file")
+    );
     let mut damaged = bytes.clone();
     damaged[4..300].fill(0xAA);
     std::fs::write(dir.path("bad.parquet"), &damaged).unwrap();
     let said = dir.fails(1, &["fit", "bad.parquet", "-o", "new"]);
-    assert!(said.starts_with("fit: bad.parquet: row group 0: cannot be decoded, the file is damaged or cut short"), "{said}");
+    assert!(
+        said.starts_with(
+            "fit: bad.parquet: row group 0: cannot be decoded, the file is damaged or cut short"
+        ),
+        "{said}"
+    );
     let said = dir.fails(1, &["transform", "m", "bad.parquet", "-o", "new"]);
     assert!(said.starts_with("transform: bad.parquet: row group 0: cannot be decoded"), "{said}");
     assert_eq!(dir.list(), ["bad.parquet", "cut.parquet", "d.parquet", "m"]);
@@ -61,18 +75,26 @@ fn truncated_and_damaged_files() {
 
 #[test]
 fn too_few_rows_or_columns() {
-    for (n, words) in [(0, "d.parquet: there are no rows to fit"), (1, "d.parquet: 1 row left, but a variance needs at least 2")]
-    {
+    for (n, words) in [
+        (0, "d.parquet: there are no rows to fit"),
+        (1, "d.parquet: 1 row left, but a variance needs at least 2"),
+    ] {
         let dir = Workdir::new();
         dir.matrix("d.parquet", &rows(n, 3), 20);
         assert_eq!(dir.fails(1, &FIT), format!("fit: {words}"));
         assert_eq!(dir.list(), ["d.parquet"]);
     }
     let dir = table(vec![("s", Arc::new(StringArray::from(vec!["a", "b"])))]);
-    assert_eq!(dir.fails(1, &FIT), "fit: d.parquet: no numeric column to work on; columns are s (Utf8)");
+    assert_eq!(
+        dir.fails(1, &FIT),
+        "fit: d.parquet: no numeric column to work on; columns are s (Utf8)"
+    );
     let dir = table(vec![("x", doubles(vec![4.0; 9])), ("y", doubles(vec![1.5; 9]))]);
     assert!(dir.fails(1, &FIT).contains("every feature is constant"));
-    assert!(dir.fails(1, &["fit", "d.parquet", "--standardize", "-o", "m"]).contains("every feature is constant"));
+    assert!(
+        dir.fails(1, &["fit", "d.parquet", "--standardize", "-o", "m"])
+            .contains("every feature is constant")
+    );
     assert_eq!(dir.list(), ["d.parquet"]);
 }
 
@@ -80,9 +102,12 @@ fn too_few_rows_or_columns() {
 fn wrong_numbers_of_components() {
     let dir = Workdir::new();
     dir.matrix("d.parquet", &rows(50, 3), 20);
-    for (k, words) in
-        [("0", "0 components are none at all"), ("1.5", "is neither a number"), ("-2", ""), ("lots", "mle, elbow nor all")]
-    {
+    for (k, words) in [
+        ("0", "0 components are none at all"),
+        ("1.5", "is neither a number"),
+        ("-2", ""),
+        ("lots", "mle, elbow nor all"),
+    ] {
         let run = dir.run(&["fit", "d.parquet", "-k", k, "-o", "m"]);
         assert_eq!(run.code, Some(2), "{k}");
         assert!(run.stderr.contains(words), "{k}: {}", run.stderr);
@@ -103,36 +128,55 @@ fn numbers_that_are_none() {
         x[3] = hole;
         x
     };
-    let dir = table(vec![("a", doubles(vec![3.0, 1.0, 4.0, 1.0, 5.0])), ("b", doubles(holes(f64::NAN)))]);
+    let dir =
+        table(vec![("a", doubles(vec![3.0, 1.0, 4.0, 1.0, 5.0])), ("b", doubles(holes(f64::NAN)))]);
     let said = dir.fails(1, &FIT);
     assert_eq!(
         said,
         "fit: d.parquet: column 'b', row 3 (counted from 0): is null or NaN; choose --nulls drop or --nulls mean, or --exclude the column"
     );
     for policy in ["error", "drop", "mean"] {
-        let dir = table(vec![("a", doubles(vec![3.0, 1.0, 4.0, 1.0, 5.0])), ("b", doubles(holes(f64::NEG_INFINITY)))]);
+        let dir = table(vec![
+            ("a", doubles(vec![3.0, 1.0, 4.0, 1.0, 5.0])),
+            ("b", doubles(holes(f64::NEG_INFINITY))),
+        ]);
         let said = dir.fails(1, &["fit", "d.parquet", "--nulls", policy, "-o", "m"]);
-        assert!(said.starts_with("fit: d.parquet: column 'b', row 3 (counted from 0): is infinite"), "{said}");
+        assert!(
+            said.starts_with("fit: d.parquet: column 'b', row 3 (counted from 0): is infinite"),
+            "{said}"
+        );
         assert_eq!(dir.list(), ["d.parquet"]);
     }
     let none: ArrayRef = Arc::new(Float64Array::from(vec![None; 5]));
     let dir = table(vec![("a", doubles(vec![3.0, 1.0, 4.0, 1.0, 5.0])), ("gone", none)]);
     let said = dir.fails(1, &["fit", "d.parquet", "--nulls", "mean", "-o", "m"]);
-    assert_eq!(said, "fit: d.parquet: column 'gone' is null in every row and has no mean; leave it out with --exclude");
+    assert_eq!(
+        said,
+        "fit: d.parquet: column 'gone' is null in every row and has no mean; leave it out with --exclude"
+    );
     let said = dir.fails(1, &["fit", "d.parquet", "--nulls", "drop", "-o", "m"]);
     assert_eq!(
         said,
         "fit: d.parquet: 0 rows left (5 rows dropped for nulls, 5 of them in column 'gone'), but a variance needs at least 2"
     );
-    let dir = table(vec![("a", doubles(vec![1e200, -1e200, 3.0])), ("b", doubles(vec![1.0, 2.0, 4.0]))]);
-    assert!(dir.fails(1, &FIT).contains("column 'a' has values so large that their squares overflow"));
-    let dir = table(vec![("a", doubles(vec![1.0, -3.0, 3.0])), ("b", doubles(vec![1e-160, 2e-160, 4e-160]))]);
-    assert!(dir.fails(1, &FIT).contains("column 'b' has values so small that their squares lose digits"));
+    let dir =
+        table(vec![("a", doubles(vec![1e200, -1e200, 3.0])), ("b", doubles(vec![1.0, 2.0, 4.0]))]);
+    assert!(
+        dir.fails(1, &FIT).contains("column 'a' has values so large that their squares overflow")
+    );
+    let dir = table(vec![
+        ("a", doubles(vec![1.0, -3.0, 3.0])),
+        ("b", doubles(vec![1e-160, 2e-160, 4e-160])),
+    ]);
+    assert!(
+        dir.fails(1, &FIT)
+            .contains("column 'b' has values so small that their squares lose digits")
+    );
 }
 
 #[test]
 fn lists_of_varying_length() {
-    let list = ListArray::from_iter_primitive::<arrow::datatypes::Float64Type, _, _>(vec![
+    let list = ListArray::from_iter_primitive::<arrow_array::types::Float64Type, _, _>(vec![
         Some(vec![Some(1.0), Some(2.0)]),
         Some(vec![Some(3.0), Some(4.0)]),
         Some(vec![Some(3.0)]),
@@ -165,7 +209,11 @@ fn files_whose_schemas_differ() {
         dir.fails(1, &["fit", "d", "-o", "n"]),
         "fit: d/b.parquet: column 'x1': is missing here but is in d/a.parquet; add it, or leave it out"
     );
-    dir.table("d/b.parquet", vec![column(0), column(1), column(2), ("x9".into(), doubles(vec![0.0; 20]))], 10);
+    dir.table(
+        "d/b.parquet",
+        vec![column(0), column(1), column(2), ("x9".into(), doubles(vec![0.0; 20]))],
+        10,
+    );
     let said = dir.fails(1, &["fit", "d", "-o", "n"]);
     assert!(
         said.starts_with("fit: d/b.parquet: column 'x9': is not in d/a.parquet; choose the features with --columns"),
@@ -182,11 +230,26 @@ fn columns_that_are_not_there() {
     let text: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c"]));
     dir.table("d.parquet", vec![column("height"), column("width"), ("name".into(), text)], 10);
     let fails = |args: &[&str]| dir.fails(2, &FIT.iter().chain(args).copied().collect::<Vec<_>>());
-    assert_eq!(fails(&["--columns", "heigth,width"]), "fit: d.parquet: no column 'heigth'; did you mean 'height'?");
-    assert_eq!(fails(&["--exclude", "colour"]), "fit: d.parquet: no column 'colour'; columns are height, width, name");
-    assert_eq!(fails(&["--weight", "widht"]), "fit: d.parquet: no column 'widht'; did you mean 'width'?");
-    assert!(fails(&["--columns", "z*"]).starts_with("fit: no column matches 'z*'; columns are height (Float64)"));
-    assert!(fails(&["--weight", "name"]).contains("--weight 'name' is Utf8; weights are one number per row"));
+    assert_eq!(
+        fails(&["--columns", "heigth,width"]),
+        "fit: d.parquet: no column 'heigth'; did you mean 'height'?"
+    );
+    assert_eq!(
+        fails(&["--exclude", "colour"]),
+        "fit: d.parquet: no column 'colour'; columns are height, width, name"
+    );
+    assert_eq!(
+        fails(&["--weight", "widht"]),
+        "fit: d.parquet: no column 'widht'; did you mean 'width'?"
+    );
+    assert!(
+        fails(&["--columns", "z*"])
+            .starts_with("fit: no column matches 'z*'; columns are height (Float64)")
+    );
+    assert!(
+        fails(&["--weight", "name"])
+            .contains("--weight 'name' is Utf8; weights are one number per row")
+    );
     let said = dir.fails(1, &["fit", "d.parquet", "--columns", "height,name", "-o", "m"]);
     assert_eq!(said, "fit: d.parquet: column 'name': is Utf8, not numeric");
     dir.ok(&FIT);
@@ -200,23 +263,41 @@ fn columns_that_are_not_there() {
 #[test]
 fn weights_that_are_none() {
     for (weight, words) in [(-1.0, "is -1"), (f64::NAN, "is NaN"), (f64::INFINITY, "is inf")] {
-        let dir = table(vec![("a", doubles(vec![1.0, 2.0, 4.0, 9.0])), ("w", doubles(vec![1.0, 0.0, weight, 2.0]))]);
+        let dir = table(vec![
+            ("a", doubles(vec![1.0, 2.0, 4.0, 9.0])),
+            ("w", doubles(vec![1.0, 0.0, weight, 2.0])),
+        ]);
         let said = dir.fails(1, &["fit", "d.parquet", "--weight", "w", "-o", "m"]);
-        assert_eq!(said, format!("fit: d.parquet: column 'w', row 2 (counted from 0): {words}; a weight must be a number ≥ 0"));
+        assert_eq!(
+            said,
+            format!(
+                "fit: d.parquet: column 'w', row 2 (counted from 0): {words}; a weight must be a number ≥ 0"
+            )
+        );
     }
     let dir = table(vec![("a", doubles(vec![1.0, 2.0, 4.0])), ("w", doubles(vec![0.2, 0.3, 0.5]))]);
-    assert!(dir.fails(1, &["fit", "d.parquet", "--weight", "w", "-o", "m"]).contains("must sum to more than 1; scale them"));
+    assert!(
+        dir.fails(1, &["fit", "d.parquet", "--weight", "w", "-o", "m"])
+            .contains("must sum to more than 1; scale them")
+    );
 }
 
 #[test]
 fn models_that_are_none() {
     let dir = with_model();
     let fails = |model: &str| dir.fails(1, &["transform", model, "d.parquet", "-o", "s.parquet"]);
-    assert_eq!(fails("gone"), "transform: cannot open gone: No such file or directory (os error 2)");
+    assert_eq!(
+        fails("gone"),
+        "transform: cannot open gone: No such file or directory (os error 2)"
+    );
     assert!(fails("d.parquet").starts_with("transform: d.parquet: is not an eigenstream model"));
     let bytes = std::fs::read(dir.path("m")).unwrap();
     std::fs::write(dir.path("cut"), &bytes[..bytes.len() - 9]).unwrap();
-    assert!(fails("cut").starts_with("transform: cut: is not an eigenstream model"), "{}", fails("cut"));
+    assert!(
+        fails("cut").starts_with("transform: cut: is not an eigenstream model"),
+        "{}",
+        fails("cut")
+    );
     let newer = String::from_utf8_lossy(&bytes[8..]).find("\\\"format\\\":3").unwrap() + 8 + 11;
     let mut changed = bytes.clone();
     changed[newer] = b'9';
@@ -257,7 +338,10 @@ fn data_that_does_not_fit_the_model() {
     );
     dir.ok(&["transform", "m", "d.parquet", "-k", "2", "-o", "two.parquet"]);
     let said = dir.fails(1, &["reconstruct", "m", "two.parquet", "--from-scores", "-o", "s"]);
-    assert_eq!(said, "reconstruct: two.parquet: column 'pc3': is not here; give -k 2 to use the 2 scores that are");
+    assert_eq!(
+        said,
+        "reconstruct: two.parquet: column 'pc3': is not here; give -k 2 to use the 2 scores that are"
+    );
     std::fs::remove_file(dir.path("two.parquet")).unwrap();
     let said = dir.fails(1, &["reconstruct", "m", "d.parquet", "--from-scores", "-o", "s"]);
     assert!(
@@ -271,29 +355,55 @@ fn data_that_does_not_fit_the_model() {
 fn outputs_that_cannot_be_written() {
     let dir = with_model();
     assert!(
-        dir.fails(1, &["fit", "d.parquet", "-o", "no/such/m"]).contains("its directory no/such does not exist; create it first")
+        dir.fails(1, &["fit", "d.parquet", "-o", "no/such/m"])
+            .contains("its directory no/such does not exist; create it first")
     );
     std::fs::create_dir(dir.path("sub")).unwrap();
-    assert_eq!(dir.fails(2, &["fit", "d.parquet", "-o", "sub"]), "fit: sub is a directory; name a file");
-    assert!(dir.fails(2, &["transform", "m", "d.parquet", "-o", "d.parquet"]).contains("would replace the input"));
+    assert_eq!(
+        dir.fails(2, &["fit", "d.parquet", "-o", "sub"]),
+        "fit: sub is a directory; name a file"
+    );
+    assert!(
+        dir.fails(2, &["transform", "m", "d.parquet", "-o", "d.parquet"])
+            .contains("would replace the input")
+    );
     std::fs::create_dir(dir.path("in")).unwrap();
     std::fs::copy(dir.path("d.parquet"), dir.path("in/d.parquet")).unwrap();
-    assert!(dir.fails(2, &["transform", "m", "in", "-o", "in"]).contains("would replace the input"));
-    assert!(dir.fails(2, &["transform", "m", "in", "-o", "in/s.parquet"]).contains("is inside the input directory in"));
+    assert!(
+        dir.fails(2, &["transform", "m", "in", "-o", "in"]).contains("would replace the input")
+    );
+    assert!(
+        dir.fails(2, &["transform", "m", "in", "-o", "in/s.parquet"])
+            .contains("is inside the input directory in")
+    );
     std::fs::write(dir.path("sub/notes.txt"), "mine").unwrap();
-    assert!(dir.fails(1, &["transform", "m", "d.parquet", "-o", "sub"]).contains("notes.txt: is in the output directory"));
-    let said = dir.fails(2, &["transform", "m", "d.parquet", "--keep", "x1", "--prefix", "x", "-o", "s"]);
+    assert!(
+        dir.fails(1, &["transform", "m", "d.parquet", "-o", "sub"])
+            .contains("notes.txt: is in the output directory")
+    );
+    let said =
+        dir.fails(2, &["transform", "m", "d.parquet", "--keep", "x1", "--prefix", "x", "-o", "s"]);
     assert!(said.starts_with("transform: the output would have two columns 'x1'"), "{said}");
-    assert!(dir.fails(2, &["transform", "m", "d.parquet", "--keep", "x1,x1", "-o", "s"]).contains("two columns 'x1'"));
+    assert!(
+        dir.fails(2, &["transform", "m", "d.parquet", "--keep", "x1,x1", "-o", "s"])
+            .contains("two columns 'x1'")
+    );
     let list = ["--diagnostics", "--layout", "list", "--prefix", "hotelling_t2"];
-    let args: Vec<&str> = ["transform", "m", "d.parquet", "-o", "s"].iter().chain(&list).copied().collect();
+    let args: Vec<&str> =
+        ["transform", "m", "d.parquet", "-o", "s"].iter().chain(&list).copied().collect();
     assert!(dir.fails(2, &args).contains("two columns 'hotelling_t2'"));
     assert_eq!(
         dir.fails(2, &["fit", "d.parquet", "-o", "d.parquet"]),
         "fit: the output would replace the input d.parquet; choose another -o"
     );
-    assert!(dir.fails(2, &["fit", "d.parquet", "-o", "/dev/full"]).contains("/dev/full is a device or pipe"));
-    assert!(dir.fails(1, &["fit", "d.parquet", "-o", "m/x"]).contains("its directory m is not a directory"));
+    assert!(
+        dir.fails(2, &["fit", "d.parquet", "-o", "/dev/full"])
+            .contains("/dev/full is a device or pipe")
+    );
+    assert!(
+        dir.fails(1, &["fit", "d.parquet", "-o", "m/x"])
+            .contains("its directory m is not a directory")
+    );
     assert_eq!(dir.list(), ["d.parquet", "in", "m", "sub"]);
 }
 
@@ -304,17 +414,27 @@ fn a_budget_that_is_too_small_says_what_would_fit() {
     for command in [vec!["plan", "d.parquet"], vec!["fit", "d.parquet", "-o", "m"]] {
         let args: Vec<&str> = command.iter().copied().chain(["--memory", "27MB"]).collect();
         let said = dir.fails(1, &args);
-        assert!(said.contains("budget is 27.0 MB; allow --memory ") && said.contains("or choose at most "), "{said}");
-        let allowed = said.split("allow --memory ").nth(1).unwrap().split(',').next().unwrap().to_string();
+        assert!(
+            said.contains("budget is 27.0 MB; allow --memory ")
+                && said.contains("or choose at most "),
+            "{said}"
+        );
+        let allowed =
+            said.split("allow --memory ").nth(1).unwrap().split(',').next().unwrap().to_string();
         dir.ok(&["plan", "d.parquet", "--memory", &allowed]);
-        let most: usize = said.split("at most ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        let most: usize =
+            said.split("at most ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         let columns = |n: usize| (0..n).map(|j| format!("x{j}")).collect::<Vec<_>>().join(",");
         dir.ok(&["plan", "d.parquet", "--memory", "27MB", "--columns", &columns(most)]);
         dir.fails(1, &["plan", "d.parquet", "--memory", "27MB", "--columns", &columns(most + 30)]);
     }
     let run = dir.run(&["fit", "d.parquet", "--memory", "lots", "-o", "m"]);
     assert_eq!(run.code, Some(2));
-    assert!(run.stderr.contains("'lots' is no size; write it like 500MB, 2GB or 1GiB"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("'lots' is no size; write it like 500MB, 2GB or 1GiB"),
+        "{}",
+        run.stderr
+    );
     assert_eq!(dir.list(), ["d.parquet"]);
 }
 
@@ -335,7 +455,11 @@ fn a_form_that_does_not_fit_points_to_one_that_does() {
     dir.matrix("wide.parquet", &rows(8, 2500), 8);
     for command in [vec!["plan"], vec!["fit", "-o", "m"]] {
         let said = |data: &str, form: &str| {
-            let args: Vec<&str> = command.iter().copied().chain([data, "--form", form, "--memory", "120MB"]).collect();
+            let args: Vec<&str> = command
+                .iter()
+                .copied()
+                .chain([data, "--form", form, "--memory", "120MB"])
+                .collect();
             dir.fails(1, &args)
         };
         let tall = said("tall.parquet", "dual");
@@ -345,7 +469,10 @@ fn a_form_that_does_not_fit_points_to_one_that_does() {
         assert!(wide.contains("2500 × 2500 matrix, vectors and work area, 200.1 MB)"), "{wide}");
         assert!(wide.contains("; --form dual takes "), "{wide}");
     }
-    let said = dir.fails(1, &["fit", "wide.parquet", "--form", "primal", "-k", "all", "--memory", "26MB", "-o", "m"]);
+    let said = dir.fails(
+        1,
+        &["fit", "wide.parquet", "--form", "primal", "-k", "all", "--memory", "26MB", "-o", "m"],
+    );
     assert!(said.contains("allow --memory ") && said.contains("or give -k as a number"), "{said}");
     assert_eq!(dir.list(), ["tall.parquet", "wide.parquet"]);
 }

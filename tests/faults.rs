@@ -7,7 +7,20 @@ use std::time::Duration;
 
 fn with_data(rows: &str) -> Workdir {
     let dir = Workdir::new();
-    dir.ok(&["generate", "lowrank", "--rows", rows, "--columns", "30", "--files", "2", "--row-group", "5000", "-o", "d"]);
+    dir.ok(&[
+        "generate",
+        "lowrank",
+        "--rows",
+        rows,
+        "--columns",
+        "30",
+        "--files",
+        "2",
+        "--row-group",
+        "5000",
+        "-o",
+        "d",
+    ]);
     dir.ok(&["fit", "d", "--exclude", "id", "-o", "m"]);
     dir
 }
@@ -16,8 +29,11 @@ fn with_data(rows: &str) -> Workdir {
 /// signal came, on a busy machine, is tried again.
 fn struck(dir: &Workdir, out: &str, signal: i32) -> ExitStatus {
     for _ in 0..20 {
-        let mut child = dir.command(&["transform", "m", "d", "-o", out]).stderr(Stdio::null()).spawn().unwrap();
-        while !dir.list().iter().any(|n| n.contains(".eigenstream-")) && child.try_wait().unwrap().is_none() {
+        let mut child =
+            dir.command(&["transform", "m", "d", "-o", out]).stderr(Stdio::null()).spawn().unwrap();
+        while !dir.list().iter().any(|n| n.contains(".eigenstream-"))
+            && child.try_wait().unwrap().is_none()
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
         // SAFETY: a signal to our own child, which has not been waited for.
@@ -32,7 +48,9 @@ fn struck(dir: &Workdir, out: &str, signal: i32) -> ExitStatus {
 }
 
 fn remove(dir: &Workdir, out: &str) {
-    std::fs::remove_dir_all(dir.path(out)).or_else(|_| std::fs::remove_file(dir.path(out))).unwrap();
+    std::fs::remove_dir_all(dir.path(out))
+        .or_else(|_| std::fs::remove_file(dir.path(out)))
+        .unwrap();
 }
 
 #[test]
@@ -81,7 +99,15 @@ pub fn checkpoint_of(dir: &Workdir, words: &str) -> usize {
 fn fifty_kills_lose_nothing() {
     let dir = with_data("150000");
     for i in 0..2 {
-        dir.ok(&["scan", &format!("d/part-00{i}.parquet"), "--exclude", "id", "-o", &format!("p{i}"), "--quiet"]);
+        dir.ok(&[
+            "scan",
+            &format!("d/part-00{i}.parquet"),
+            "--exclude",
+            "id",
+            "-o",
+            &format!("p{i}"),
+            "--quiet",
+        ]);
     }
     let commands = [
         "scan d --exclude id --checkpoint c --checkpoint-seconds 0 -o new",
@@ -123,10 +149,16 @@ fn fifty_kills_lose_nothing() {
             child.wait().unwrap();
             kills += 1;
             let after = dir.path(out).exists().then(|| read(out));
-            assert!(after.is_none() && before.is_none() || after == before || after.as_ref() == Some(&whole), "{words:?}");
+            assert!(
+                after.is_none() && before.is_none()
+                    || after == before
+                    || after.as_ref() == Some(&whole),
+                "{words:?}"
+            );
             dir.ok(&words);
             assert!(read(out) == whole, "{words:?}: the rerun gives other bytes");
-            let strays: Vec<String> = dir.list().into_iter().filter(|n| n.contains(".eigenstream-")).collect();
+            let strays: Vec<String> =
+                dir.list().into_iter().filter(|n| n.contains(".eigenstream-")).collect();
             assert!(strays.is_empty(), "{words:?}: {strays:?}");
         }
         remove(&dir, out);
@@ -137,11 +169,26 @@ fn fifty_kills_lose_nothing() {
 #[test]
 fn a_killed_transform_goes_on_with_the_files_it_has() {
     let dir = Workdir::new();
-    dir.ok(&["generate", "lowrank", "--rows", "300000", "--columns", "20", "--files", "30", "-o", "d"]);
+    dir.ok(&[
+        "generate",
+        "lowrank",
+        "--rows",
+        "300000",
+        "--columns",
+        "20",
+        "--files",
+        "30",
+        "-o",
+        "d",
+    ]);
     dir.ok(&["fit", "d", "--exclude", "id", "-o", "m"]);
     dir.ok(&["transform", "m", "d", "-o", "whole"]);
     for _ in 0..20 {
-        let mut child = dir.command(&["transform", "m", "d", "-o", "out"]).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = dir
+            .command(&["transform", "m", "d", "-o", "out"])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let marked = || {
             let strays = dir.list().into_iter().filter(|n| n.contains(".eigenstream-"));
             strays
@@ -156,7 +203,8 @@ fn a_killed_transform_goes_on_with_the_files_it_has() {
         let run = dir.ok(&["transform", "m", "d", "-o", "out"]);
         for i in 0..30 {
             let name = format!("part-{i:03}.parquet");
-            let bytes = |dir_name: &str| std::fs::read(dir.path(&format!("{dir_name}/{name}"))).unwrap();
+            let bytes =
+                |dir_name: &str| std::fs::read(dir.path(&format!("{dir_name}/{name}"))).unwrap();
             assert!(bytes("out") == bytes("whole"), "{name}");
         }
         assert_eq!(std::fs::read_dir(dir.path("out")).unwrap().count(), 30, "no marks are left");
@@ -181,7 +229,12 @@ fn two_writers_of_one_target_do_not_mix() {
         let expected = whole(out);
         for _ in 0..5 {
             remove(&dir, out);
-            let start = || dir.command(&["transform", "m", "d", "-o", out, "--quiet"]).stderr(Stdio::null()).spawn().unwrap();
+            let start = || {
+                dir.command(&["transform", "m", "d", "-o", out, "--quiet"])
+                    .stderr(Stdio::null())
+                    .spawn()
+                    .unwrap()
+            };
             let children = [start(), start(), start()];
             let done = children.map(|mut c| c.wait().unwrap().success());
             assert!(done.contains(&true), "{out}: {done:?}");
@@ -201,9 +254,14 @@ fn files_that_are_no_files_or_shrink_are_named() {
     assert!(said.contains("pipe.parquet") && !said.contains("bug"), "{said}");
     let bytes = std::fs::read(dir.path("d/part-001.parquet")).unwrap();
     for wait in [0, 3, 6, 10, 15, 25] {
-        let child = dir.command(&["scan", "d", "--exclude", "id", "-o", "s", "--quiet"]).stderr(Stdio::piped()).spawn().unwrap();
+        let child = dir
+            .command(&["scan", "d", "--exclude", "id", "-o", "s", "--quiet"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         std::thread::sleep(Duration::from_millis(wait));
-        let file = std::fs::OpenOptions::new().write(true).open(dir.path("d/part-001.parquet")).unwrap();
+        let file =
+            std::fs::OpenOptions::new().write(true).open(dir.path("d/part-001.parquet")).unwrap();
         file.set_len(bytes.len() as u64 / 3).unwrap();
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
@@ -221,7 +279,10 @@ fn files_that_are_no_files_or_shrink_are_named() {
 fn with_file_limit(dir: &Workdir, blocks: u64, args: &[&str]) -> (Option<i32>, String) {
     let script = format!("ulimit -f {blocks} && trap '' XFSZ && exec \"$@\"");
     let mut command = Command::new("sh");
-    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_eigenstream")]).args(args).current_dir(dir.path("."));
+    command
+        .args(["-c", &script, "sh", env!("CARGO_BIN_EXE_eigenstream")])
+        .args(args)
+        .current_dir(dir.path("."));
     let output = command.output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
@@ -231,18 +292,29 @@ fn a_write_that_fails_leaves_the_old_file() {
     let dir = with_data("20000");
     std::fs::write(dir.path("s.parquet"), "old").unwrap();
     for limit in [0, 1, 10, 100] {
-        let (code, said) = with_file_limit(&dir, limit, &["transform", "m", "d", "-o", "s.parquet", "--quiet"]);
+        let (code, said) =
+            with_file_limit(&dir, limit, &["transform", "m", "d", "-o", "s.parquet", "--quiet"]);
         assert_eq!(code, Some(1), "{limit}: {said}");
-        assert!(said.starts_with("transform: cannot write s.parquet: ") && said.lines().count() == 1, "{limit}: {said}");
+        assert!(
+            said.starts_with("transform: cannot write s.parquet: ") && said.lines().count() == 1,
+            "{limit}: {said}"
+        );
         assert_eq!(std::fs::read(dir.path("s.parquet")).unwrap(), b"old");
-        let (code, said) = with_file_limit(&dir, limit, &["transform", "m", "d", "-o", "out", "--quiet"]);
+        let (code, said) =
+            with_file_limit(&dir, limit, &["transform", "m", "d", "-o", "out", "--quiet"]);
         assert_eq!(code, Some(1), "{limit}: {said}");
-        assert!(said.starts_with("transform: cannot write out/part-000.parquet: "), "{limit}: {said}");
-        let (code, said) = with_file_limit(&dir, limit.min(1), &["fit", "d", "-o", "new", "--quiet"]);
+        assert!(
+            said.starts_with("transform: cannot write out/part-000.parquet: "),
+            "{limit}: {said}"
+        );
+        let (code, said) =
+            with_file_limit(&dir, limit.min(1), &["fit", "d", "-o", "new", "--quiet"]);
         assert_eq!((code, said.starts_with("fit: cannot write new: ")), (Some(1), true), "{said}");
-        let (code, said) = with_file_limit(&dir, limit.min(1), &["scan", "d", "-o", "new", "--quiet"]);
+        let (code, said) =
+            with_file_limit(&dir, limit.min(1), &["scan", "d", "-o", "new", "--quiet"]);
         assert_eq!((code, said.starts_with("scan: cannot write new: ")), (Some(1), true), "{said}");
-        let checkpoint = ["fit", "d", "--checkpoint", "c", "--checkpoint-seconds", "0", "-o", "new", "--quiet"];
+        let checkpoint =
+            ["fit", "d", "--checkpoint", "c", "--checkpoint-seconds", "0", "-o", "new", "--quiet"];
         let (code, said) = with_file_limit(&dir, limit.min(1), &checkpoint);
         assert_eq!((code, said.starts_with("fit: cannot write c: ")), (Some(1), true), "{said}");
         assert_eq!(dir.list(), ["d", "m", "s.parquet"]);
@@ -268,19 +340,34 @@ fn a_full_disk_leaves_nothing() {
     let unmounted = Command::new("umount").arg(dir.path("disk")).status().unwrap();
     assert!(unmounted.success());
     assert_eq!((run.code, left), (Some(1), 0), "{}", run.stderr);
-    assert!(run.stderr.contains("cannot write disk/s.parquet: No space left on device"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("cannot write disk/s.parquet: No space left on device"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
 fn a_disk_that_is_full_from_the_start_gets_nothing_from_any_command() {
     let dir = with_data("20000");
     for i in 0..2 {
-        dir.ok(&["scan", &format!("d/part-00{i}.parquet"), "--exclude", "id", "-o", &format!("p{i}"), "--quiet"]);
+        dir.ok(&[
+            "scan",
+            &format!("d/part-00{i}.parquet"),
+            "--exclude",
+            "id",
+            "-o",
+            &format!("p{i}"),
+            "--quiet",
+        ]);
     }
     dir.ok(&["merge", "p0", "p1", "-o", "all", "--quiet"]);
     std::fs::create_dir(dir.path("disk")).unwrap();
     let mut mount = Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", "size=4k", "tmpfs"]).arg(dir.path("disk")).stderr(Stdio::null());
+    mount
+        .args(["-t", "tmpfs", "-o", "size=4k", "tmpfs"])
+        .arg(dir.path("disk"))
+        .stderr(Stdio::null());
     if !mount.status().is_ok_and(|s| s.success()) {
         eprintln!("skipped: no permission to mount a small disk");
         return;
@@ -303,7 +390,10 @@ fn a_disk_that_is_full_from_the_start_gets_nothing_from_any_command() {
     assert!(Command::new("umount").arg(dir.path("disk")).status().unwrap().success());
     for (words, code, left, said) in said {
         assert_eq!((code, left), (Some(1), 0), "{words}: {said}");
-        assert!(said.contains("disk/") && said.contains("No space left on device"), "{words}: {said}");
+        assert!(
+            said.contains("disk/") && said.contains("No space left on device"),
+            "{words}: {said}"
+        );
     }
     assert!(!dir.path("x").exists());
 }
@@ -311,7 +401,18 @@ fn a_disk_that_is_full_from_the_start_gets_nothing_from_any_command() {
 #[test]
 fn an_interrupted_scan_keeps_its_checkpoint_and_nothing_else() {
     let dir = with_data("400000");
-    let words = ["scan", "d", "--exclude", "id", "--checkpoint", "c", "--checkpoint-seconds", "0", "-o", "s"];
+    let words = [
+        "scan",
+        "d",
+        "--exclude",
+        "id",
+        "--checkpoint",
+        "c",
+        "--checkpoint-seconds",
+        "0",
+        "-o",
+        "s",
+    ];
     for (signal, code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
         let struck = (0..50).any(|_| {
             let _ = std::fs::remove_file(dir.path("s"));
@@ -334,7 +435,20 @@ const SPOOLED: [&str; 8] = ["fit", "v", "--form", "dual", "--exclude", "id", "-o
 /// Vectors, which the dual form copies to a temporary file.
 fn with_vectors(rows: &str) -> Workdir {
     let dir = Workdir::new();
-    dir.ok(&["generate", "embedding", "--rows", rows, "--columns", "600", "--files", "2", "--row-group", "50", "-o", "v"]);
+    dir.ok(&[
+        "generate",
+        "embedding",
+        "--rows",
+        rows,
+        "--columns",
+        "600",
+        "--files",
+        "2",
+        "--row-group",
+        "50",
+        "-o",
+        "v",
+    ]);
     dir
 }
 
@@ -346,12 +460,19 @@ fn a_temporary_directory_that_cannot_be_used_is_refused() {
         let args: Vec<&str> = SPOOLED.iter().copied().chain(["--temp-dir", temp]).collect();
         dir.fails(1, &args)
     };
-    assert_eq!(fails("none"), "fit: none: does not exist; --temp-dir needs a directory for temporary files");
-    assert_eq!(fails("file"), "fit: file: is not a directory; --temp-dir needs a directory for temporary files");
+    assert_eq!(
+        fails("none"),
+        "fit: none: does not exist; --temp-dir needs a directory for temporary files"
+    );
+    assert_eq!(
+        fails("file"),
+        "fit: file: is not a directory; --temp-dir needs a directory for temporary files"
+    );
     // No file can be made there, whoever tries.
     let said = fails("/proc");
     assert!(
-        said.starts_with("fit: /proc: has 0 B free, but ") || said.contains("cannot create a temporary file in /proc"),
+        said.starts_with("fit: /proc: has 0 B free, but ")
+            || said.contains("cannot create a temporary file in /proc"),
         "{said}"
     );
     assert_eq!(dir.list(), ["file", "v"]);
@@ -366,10 +487,16 @@ fn a_temporary_directory_that_is_read_only_or_full_leaves_nothing() {
             "size=64k",
             "fit: disk: has 65.5 kB free, but 960.0 kB are needed for a copy of the data cut by features; choose another --temp-dir",
         ),
-        ("size=4m,ro", "fit: cannot create a temporary file in disk: Read-only file system (os error 30)"),
+        (
+            "size=4m,ro",
+            "fit: cannot create a temporary file in disk: Read-only file system (os error 30)",
+        ),
     ] {
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(dir.path("disk")).stderr(Stdio::null());
+        mount
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(dir.path("disk"))
+            .stderr(Stdio::null());
         if !mount.status().is_ok_and(|s| s.success()) {
             eprintln!("skipped: no permission to mount a small disk");
             return;
@@ -391,7 +518,11 @@ fn a_copy_that_cannot_be_written_leaves_nothing() {
     for limit in [0, 1, 100] {
         let (code, said) = with_file_limit(&dir, limit, &args);
         assert_eq!(code, Some(1), "{limit}: {said}");
-        assert!(said.starts_with("fit: cannot write a temporary file in t: ") && said.lines().count() == 1, "{limit}: {said}");
+        assert!(
+            said.starts_with("fit: cannot write a temporary file in t: ")
+                && said.lines().count() == 1,
+            "{limit}: {said}"
+        );
         assert_eq!(dir.list(), ["t", "v"]);
         assert_eq!(std::fs::read_dir(dir.path("t")).unwrap().count(), 0);
     }
@@ -402,7 +533,9 @@ fn a_copy_is_gone_however_the_run_ends() {
     let dir = with_vectors("3000");
     std::fs::create_dir(dir.path("t")).unwrap();
     let args: Vec<&str> = SPOOLED.iter().copied().chain(["--temp-dir", "t"]).collect();
-    for (wait, signal) in [(20, libc::SIGTERM), (60, libc::SIGKILL), (150, libc::SIGINT), (300, libc::SIGKILL)] {
+    for (wait, signal) in
+        [(20, libc::SIGTERM), (60, libc::SIGKILL), (150, libc::SIGINT), (300, libc::SIGKILL)]
+    {
         let mut child = dir.command(&args).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(wait));
         // SAFETY: a signal to our own child, which has not been waited for.
@@ -424,5 +557,8 @@ fn an_unreadable_file_is_named() {
         eprintln!("skipped: this user reads every file");
         return;
     }
-    assert!(dir.fails(1, &["fit", "d", "-o", "new"]).starts_with("fit: cannot open d/part-001.parquet: Permission denied"));
+    assert!(
+        dir.fails(1, &["fit", "d", "-o", "new"])
+            .starts_with("fit: cannot open d/part-001.parquet: Permission denied")
+    );
 }

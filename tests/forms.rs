@@ -2,8 +2,8 @@
 
 use crate::theory::rows;
 use crate::workdir::{Workdir, array, close, doubles, matrix, names};
-use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array};
-use arrow::datatypes::{DataType, Field};
+use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array};
+use arrow_schema::{DataType, Field};
 use ndarray::{Array1, Array2, Axis, s};
 use serde_json::Value;
 use std::sync::Arc;
@@ -14,14 +14,20 @@ fn table(x: &Array2<f64>, vectors: bool) -> Workdir {
     let half = x.nrows() / 2;
     for (name, range) in [("d/a.parquet", 0..half), ("d/b.parquet", half..x.nrows())] {
         let part = x.slice(s![range.clone(), ..]);
-        let mut columns: Vec<(String, ArrayRef)> = vec![("w".into(), doubles(range.map(|i| (i % 4) as f64).collect()))];
+        let mut columns: Vec<(String, ArrayRef)> =
+            vec![("w".into(), doubles(range.map(|i| (i % 4) as f64).collect()))];
         let number = |v: &f64| (!v.is_nan()).then_some(*v);
-        let scalar = |j: usize| -> ArrayRef { Arc::new(part.column(j).iter().map(number).collect::<Float64Array>()) };
+        let scalar = |j: usize| -> ArrayRef {
+            Arc::new(part.column(j).iter().map(number).collect::<Float64Array>())
+        };
         if vectors {
             let width = x.ncols() - 1;
             let item = Arc::new(Field::new_list_field(DataType::Float64, true));
             let values: Float64Array = part.slice(s![.., ..width]).iter().map(number).collect();
-            columns.push(("v".into(), Arc::new(FixedSizeListArray::new(item, width as i32, Arc::new(values), None))));
+            columns.push((
+                "v".into(),
+                Arc::new(FixedSizeListArray::new(item, width as i32, Arc::new(values), None)),
+            ));
             columns.push(("last".into(), scalar(width)));
         } else {
             columns.extend((0..x.ncols()).map(|j| (format!("x{j}"), scalar(j))));
@@ -39,7 +45,21 @@ struct Fit {
 }
 
 fn fit(dir: &Workdir, form: &str, k: &str, options: &[&str]) -> Fit {
-    let fixed = ["fit", "d", "-o", "m", "--form", form, "-k", k, "--exclude", "w", "--tolerance", "1e-11", "--quiet"];
+    let fixed = [
+        "fit",
+        "d",
+        "-o",
+        "m",
+        "--form",
+        form,
+        "-k",
+        k,
+        "--exclude",
+        "w",
+        "--tolerance",
+        "1e-11",
+        "--quiet",
+    ];
     let args: Vec<&str> = fixed.iter().chain(options).copied().collect();
     dir.ok(&args);
     let model = dir.json(&["inspect", "m"]);
@@ -51,12 +71,16 @@ fn fit(dir: &Workdir, form: &str, k: &str, options: &[&str]) -> Fit {
     let batch = dir.read("r.parquet");
     let numbers = |c: &ArrayRef| match c.data_type() {
         DataType::FixedSizeList(..) => {
-            use arrow::array::AsArray;
-            c.as_fixed_size_list().values().as_primitive::<arrow::datatypes::Float64Type>().values().to_vec()
+            use arrow_array::cast::AsArray;
+            c.as_fixed_size_list()
+                .values()
+                .as_primitive::<arrow_array::types::Float64Type>()
+                .values()
+                .to_vec()
         }
         _ => {
-            use arrow::array::AsArray;
-            c.as_primitive::<arrow::datatypes::Float64Type>().values().to_vec()
+            use arrow_array::cast::AsArray;
+            c.as_primitive::<arrow_array::types::Float64Type>().values().to_vec()
         }
     };
     Fit { model, scores, rows: batch.columns().iter().map(numbers).collect() }
@@ -134,7 +158,8 @@ fn all_forms_treat_missing_values_alike() {
         let dir = table(&x, vectors);
         for nulls in ["drop", "mean"] {
             for options in [OPTIONS[0], OPTIONS[3], OPTIONS[5]] {
-                let options: Vec<&str> = options.iter().copied().chain(["--nulls", nulls]).collect();
+                let options: Vec<&str> =
+                    options.iter().copied().chain(["--nulls", nulls]).collect();
                 let primal = fit(&dir, "primal", "8", &options);
                 agree(&fit(&dir, "dual", "8", &options), &primal);
                 agree(&fit(&dir, "randomized", "8", &options), &primal);
@@ -142,7 +167,10 @@ fn all_forms_treat_missing_values_alike() {
         }
         for form in ["primal", "dual", "randomized"] {
             let said = dir.fails(1, &["fit", "d", "--form", form, "--exclude", "w", "-o", "m"]);
-            assert!(said.contains("is null or NaN; choose --nulls drop or --nulls mean"), "{form}: {said}");
+            assert!(
+                said.contains("is null or NaN; choose --nulls drop or --nulls mean"),
+                "{form}: {said}"
+            );
         }
     }
 }
@@ -155,7 +183,12 @@ fn a_mean_of_1e8_costs_no_form_its_digits() {
     let near = table(&x.mapv(moved), false);
     for form in ["primal", "dual", "randomized"] {
         let (a, b) = (fit(&far, form, "5", &[]), fit(&near, form, "5", &[]));
-        close(&array(&a.model["eigenvalues"]), &array(&b.model["eigenvalues"]), 1e-11, array(&b.model["eigenvalues"])[0]);
+        close(
+            &array(&a.model["eigenvalues"]),
+            &array(&b.model["eigenvalues"]),
+            1e-11,
+            array(&b.model["eigenvalues"])[0],
+        );
         close(&a.scores, &b.scores, 1e-9, 100.0);
     }
 }
@@ -170,8 +203,21 @@ fn f32_products_are_near_in_every_form() {
     dir.table("d/a.parquet", vec![("v".into(), vector)], 15);
     for form in ["primal", "dual", "randomized"] {
         let run = |precision: &str| {
-            let args =
-                ["fit", "d", "--form", form, "-k", "3", "--precision", precision, "--tolerance", "1e-5", "-o", "m", "--quiet"];
+            let args = [
+                "fit",
+                "d",
+                "--form",
+                form,
+                "-k",
+                "3",
+                "--precision",
+                precision,
+                "--tolerance",
+                "1e-5",
+                "-o",
+                "m",
+                "--quiet",
+            ];
             dir.ok(&args);
             dir.json(&["inspect", "m"])
         };
@@ -179,7 +225,9 @@ fn f32_products_are_near_in_every_form() {
         let (a, b) = (array(&exact["eigenvalues"]), array(&mixed["eigenvalues"]));
         close(&a, &b, 1e-5, a[0]);
         assert_eq!((&exact["precision"], &mixed["precision"]), (&"exact".into(), &"mixed".into()));
-        let error = mixed["certificate"]["mixed_error"].as_f64().unwrap_or_else(|| panic!("{form}: {mixed:#}"));
+        let error = mixed["certificate"]["mixed_error"]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{form}: {mixed:#}"));
         assert!(error < 1e-6 && exact["certificate"]["mixed_error"].is_null(), "{form}: {error}");
     }
 }
@@ -198,8 +246,9 @@ fn the_dual_form_is_the_seeds() {
     let v = Array2::from_shape_fn((9, k), |(i, c)| vectors[[8 - c, i]]);
     let sigma = Array1::from_shape_fn(k, |c| values[8 - c].sqrt());
     let u = x.dot(&v) / &sigma;
-    let sign =
-        Array1::from_shape_fn(k, |c| u.column(c).iter().fold(0.0f64, |m, e| if e.abs() > m.abs() { *e } else { m }).signum());
+    let sign = Array1::from_shape_fn(k, |c| {
+        u.column(c).iter().fold(0.0f64, |m, e| if e.abs() > m.abs() { *e } else { m }).signum()
+    });
     // Projection of the training data ΣVᵀ.
     close(&dual.scores, &(&v * &sigma * &sign), 1e-9, 100.0);
     // Its reconstruction X̆VVᵀ + μ.
@@ -221,13 +270,49 @@ fn the_dual_form_is_the_seeds() {
 #[test]
 fn every_form_gives_the_same_bytes_for_any_threads_and_memory() {
     let dir = Workdir::new();
-    dir.ok(&["generate", "wide", "--rows", "300", "--columns", "1300", "--files", "3", "--row-group", "40", "-o", "wide"]);
-    dir.ok(&["generate", "embedding", "--rows", "600", "--columns", "200", "--row-group", "90", "-o", "vectors"]);
+    dir.ok(&[
+        "generate",
+        "wide",
+        "--rows",
+        "300",
+        "--columns",
+        "1300",
+        "--files",
+        "3",
+        "--row-group",
+        "40",
+        "-o",
+        "wide",
+    ]);
+    dir.ok(&[
+        "generate",
+        "embedding",
+        "--rows",
+        "600",
+        "--columns",
+        "200",
+        "--row-group",
+        "90",
+        "-o",
+        "vectors",
+    ]);
     for (data, exclude) in [("wide", "none*"), ("vectors", "id")] {
         let exclude = if data == "wide" { vec![] } else { vec!["--exclude", exclude] };
         for form in ["primal", "dual", "randomized"] {
             let model = |threads: &str, memory: &str| {
-                let fixed = ["fit", data, "--form", form, "-k", "4", "-o", "m", "--quiet", "--tolerance", "1e-3"];
+                let fixed = [
+                    "fit",
+                    data,
+                    "--form",
+                    form,
+                    "-k",
+                    "4",
+                    "-o",
+                    "m",
+                    "--quiet",
+                    "--tolerance",
+                    "1e-3",
+                ];
                 let more = ["--threads", threads, "--memory", memory];
                 let args: Vec<&str> = fixed.iter().chain(&more).chain(&exclude).copied().collect();
                 dir.ok(&args);
@@ -246,7 +331,9 @@ fn many_scalar_columns_are_read_in_groups() {
     let dir = Workdir::new();
     let (n, d) = (12, 50_000);
     let cell = |i: usize, j: usize| ((i * 7919 + j * 31) % 1013) as f32 + i as f32;
-    let column = |j: usize| -> ArrayRef { Arc::new((0..n).map(|i| Some(cell(i, j))).collect::<Float32Array>()) };
+    let column = |j: usize| -> ArrayRef {
+        Arc::new((0..n).map(|i| Some(cell(i, j))).collect::<Float32Array>())
+    };
     dir.table("d.parquet", (0..d).map(|j| (format!("g{j}"), column(j))).collect(), 100);
     let plan = dir.json(&["plan", "d.parquet", "--memory", "1GB"]);
     assert_eq!((plan["form"].as_str(), plan["fits"].as_bool()), (Some("dual"), Some(true)));
@@ -265,7 +352,12 @@ fn true_residual(x: &Array2<f64>, model: &Value) -> f64 {
     let s = x.t().dot(&x);
     let (values, u) = (array(&model["eigenvalues"]), matrix(&model["components"]));
     let mut residual = u.dot(&s);
-    residual.rows_mut().into_iter().zip(u.rows()).zip(&values).for_each(|((mut r, u), l)| r.scaled_add(-l, &u));
+    residual
+        .rows_mut()
+        .into_iter()
+        .zip(u.rows())
+        .zip(&values)
+        .for_each(|((mut r, u), l)| r.scaled_add(-l, &u));
     residual.rows().into_iter().map(|r| r.dot(&r).sqrt() / values[0]).fold(0.0, f64::max)
 }
 
@@ -276,16 +368,32 @@ fn a_randomized_model_is_as_good_as_it_says() {
     dir.matrix("d.parquet", &x, 64);
     let mut passes = Vec::new();
     for tolerance in ["1e-2", "1e-5", "1e-9"] {
-        dir.ok(&["fit", "d.parquet", "--form", "randomized", "-k", "6", "--tolerance", tolerance, "--quiet", "-o", "m"]);
+        dir.ok(&[
+            "fit",
+            "d.parquet",
+            "--form",
+            "randomized",
+            "-k",
+            "6",
+            "--tolerance",
+            tolerance,
+            "--quiet",
+            "-o",
+            "m",
+        ]);
         let model = dir.json(&["inspect", "m"]);
         let certificate = &model["certificate"];
-        let (said, asked) = (certificate["max_residual"].as_f64().unwrap(), tolerance.parse::<f64>().unwrap());
+        let (said, asked) =
+            (certificate["max_residual"].as_f64().unwrap(), tolerance.parse::<f64>().unwrap());
         assert!(said <= asked, "{said} against {asked}");
         let truth = true_residual(&x, &model);
         assert!((truth - said).abs() <= 1e-3 * said + 1e-12, "says {said}, is {truth}");
         assert!(array(&certificate["iteration"]["eigenvalue_errors"]).iter().all(|e| *e <= asked));
         assert!(certificate["iteration"]["unconverged"].as_array().unwrap().is_empty());
-        assert!(certificate["trace_error"].is_null() && model["rank"].is_null(), "not all eigenvalues are known");
+        assert!(
+            certificate["trace_error"].is_null() && model["rank"].is_null(),
+            "not all eigenvalues are known"
+        );
         passes.push(certificate["iteration"]["passes"].as_u64().unwrap());
     }
     assert!(passes[0] < passes[1] && passes[1] < passes[2], "{passes:?}");
@@ -296,7 +404,20 @@ fn another_seed_gives_the_same_numbers_and_another_model() {
     let dir = Workdir::new();
     dir.matrix("d.parquet", &rows(300, 130), 64);
     let fit = |seed: &str| {
-        let fixed = ["fit", "d.parquet", "--form", "randomized", "-k", "5", "--tolerance", "1e-10", "--seed", seed, "-o", "m"];
+        let fixed = [
+            "fit",
+            "d.parquet",
+            "--form",
+            "randomized",
+            "-k",
+            "5",
+            "--tolerance",
+            "1e-10",
+            "--seed",
+            seed,
+            "-o",
+            "m",
+        ];
         dir.ok(&fixed);
         let model = dir.json(&["inspect", "m"]);
         assert_eq!(model["seed"].as_u64(), Some(seed.parse().unwrap()));
@@ -314,11 +435,13 @@ fn what_does_not_converge_is_refused_named_and_allowed() {
     let x = rows(1600, 1500) / Array1::from_shape_fn(1500, |j| 1.0 + j as f64);
     dir.matrix("d.parquet", &x, 800);
     let memory = ["--memory", "94MB", "--threads", "1"];
-    let base = ["fit", "d.parquet", "--form", "randomized", "-k", "4", "--max-passes", "2", "-o", "m"];
+    let base =
+        ["fit", "d.parquet", "--form", "randomized", "-k", "4", "--max-passes", "2", "-o", "m"];
     let base: Vec<&str> = base.iter().chain(&memory).copied().collect();
     let said = dir.fails(1, &base);
     assert!(
-        said.starts_with("fit: after 2 passes components ") && said.contains(" miss the tolerance 1e-6 (largest residual"),
+        said.starts_with("fit: after 2 passes components ")
+            && said.contains(" miss the tolerance 1e-6 (largest residual"),
         "{said}"
     );
     assert!(said.contains("--max-passes") && said.contains("--allow-unconverged"), "{said}");
@@ -328,10 +451,17 @@ fn what_does_not_converge_is_refused_named_and_allowed() {
     assert!(run.stderr.contains("warning: after 2 passes components "), "{}", run.stderr);
     let model = dir.json(&["inspect", "m"]);
     let missed = model["certificate"]["iteration"]["unconverged"].as_array().unwrap();
-    assert!(!missed.is_empty() && missed.iter().all(|i| (1..=4).contains(&i.as_u64().unwrap())), "{missed:?}");
-    assert!(dir.ok(&["inspect", "m"]).stdout.contains("miss the tolerance"), "a person is told too");
+    assert!(
+        !missed.is_empty() && missed.iter().all(|i| (1..=4).contains(&i.as_u64().unwrap())),
+        "{missed:?}"
+    );
+    assert!(
+        dir.ok(&["inspect", "m"]).stdout.contains("miss the tolerance"),
+        "a person is told too"
+    );
     // Where the exact form fits, it takes over.
-    let exact = ["fit", "d.parquet", "--form", "randomized", "-k", "4", "--max-passes", "2", "-o", "e"];
+    let exact =
+        ["fit", "d.parquet", "--form", "randomized", "-k", "4", "--max-passes", "2", "-o", "e"];
     let run = dir.ok(&exact);
     assert!(run.stderr.contains("the primal form fits and takes over"), "{}", run.stderr);
     assert_eq!(dir.json(&["inspect", "e"])["form"], "primal");
@@ -354,10 +484,14 @@ fn rules_work_where_they_can_in_every_form() {
     }
     for form in ["primal", "dual"] {
         let said = dir.fails(2, &["fit", "d.parquet", "--form", form, "-k", "mle", "-o", "m"]);
-        assert!(said.contains("Minka's rule needs more rows than features (40 rows, 90 features)"), "{said}");
+        assert!(
+            said.contains("Minka's rule needs more rows than features (40 rows, 90 features)"),
+            "{said}"
+        );
     }
     for rule in ["mle", "elbow", "all"] {
-        let said = dir.fails(2, &["fit", "d.parquet", "--form", "randomized", "-k", rule, "-o", "m"]);
+        let said =
+            dir.fails(2, &["fit", "d.parquet", "--form", "randomized", "-k", rule, "-o", "m"]);
         assert_eq!(
             said,
             format!(
@@ -371,7 +505,11 @@ fn rules_work_where_they_can_in_every_form() {
         dir.ok(&["fit", "d.parquet", "--form", form, "-k", "mle", "-o", "m", "--quiet"]);
         dir.json(&["inspect", "m"])["n_components"].clone()
     };
-    assert_eq!(mle("primal"), mle("dual"), "with more rows than features the dual form has Minka's rule too");
+    assert_eq!(
+        mle("primal"),
+        mle("dual"),
+        "with more rows than features the dual form has Minka's rule too"
+    );
 }
 
 #[test]
@@ -382,9 +520,17 @@ fn a_rank_below_what_is_asked_is_told_in_every_form() {
     dir.matrix("d.parquet", &x, 64);
     for form in ["primal", "dual", "randomized"] {
         let run = dir.ok(&["fit", "d.parquet", "--form", form, "-k", "8", "-o", "m"]);
-        assert!(run.stderr.contains("note: kept 3 of 8 components: the data has rank 3"), "{form}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("note: kept 3 of 8 components: the data has rank 3"),
+            "{form}: {}",
+            run.stderr
+        );
         let model = dir.json(&["inspect", "m"]);
-        assert_eq!((model["rank"].as_u64(), model["n_components"].as_u64()), (Some(3), Some(3)), "{form}");
+        assert_eq!(
+            (model["rank"].as_u64(), model["n_components"].as_u64()),
+            (Some(3), Some(3)),
+            "{form}"
+        );
     }
 }
 
@@ -399,7 +545,11 @@ fn few_of_many_eigenpairs_in_memory_are_those_of_all() {
     let scaling = Scaling { center: true, standardize: false };
     let (_, few) = solve(sums.clone(), scaling, Components::Count(12), 2).unwrap();
     let (_, all) = solve(sums, scaling, Components::All, 2).unwrap();
-    assert_eq!((few.rank, few.eigenvalues.len()), (None, 12), "only the leading ones were computed");
+    assert_eq!(
+        (few.rank, few.eigenvalues.len()),
+        (None, 12),
+        "only the leading ones were computed"
+    );
     assert_eq!(all.rank, Some(399));
     for i in 0..12 {
         assert!((few.eigenvalues[i] / all.eigenvalues[i] - 1.0).abs() < 1e-12, "eigenvalue {i}");

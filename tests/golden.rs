@@ -20,8 +20,18 @@ fn fit(data: &str, options: &[&str]) -> (Workdir, Value) {
 fn compare(model: &Value, expected: &Value, k: usize) {
     let variance = array(&expected["explained_variance"]);
     close(&array(&model["explained_variance"])[..k], &variance[..k], 1e-12, variance[0]);
-    close(&array(&model["explained_variance_ratio"])[..k], &array(&expected["explained_variance_ratio"])[..k], 1e-12, 1.0);
-    close(&matrix(&model["components"]), matrix(&expected["components"]).slice(ndarray::s![..k, ..]), 1e-9, 1.0);
+    close(
+        &array(&model["explained_variance_ratio"])[..k],
+        &array(&expected["explained_variance_ratio"])[..k],
+        1e-12,
+        1.0,
+    );
+    close(
+        &matrix(&model["components"]),
+        matrix(&expected["components"]).slice(ndarray::s![..k, ..]),
+        1e-9,
+        1.0,
+    );
 }
 
 #[test]
@@ -44,8 +54,12 @@ fn the_rules_match_scikit_learn() {
     let (_dir, model) = fit("plain", &["--exclude", "id,w", "-k", "0.9"]);
     assert_eq!(model["n_components"], golden["ratio_0.9"]);
     let rules = model["selection"]["rules"].as_array().unwrap();
-    let answer = |rule: &str| rules.iter().find(|r| r["rule"] == rule).unwrap()["components"].clone();
-    assert_eq!((answer("mle"), answer("0.9"), answer("all")), (golden["mle"].clone(), golden["ratio_0.9"].clone(), 7.into()));
+    let answer =
+        |rule: &str| rules.iter().find(|r| r["rule"] == rule).unwrap()["components"].clone();
+    assert_eq!(
+        (answer("mle"), answer("0.9"), answer("all")),
+        (golden["mle"].clone(), golden["ratio_0.9"].clone(), 7.into())
+    );
     assert_eq!(model["spectrum"].as_array().unwrap().len(), 7, "the whole spectrum is kept");
 }
 
@@ -84,7 +98,10 @@ fn missing_values_match() {
     let (_dir, model) = fit("holes", &["--exclude", "id", "-k", "all", "--nulls", "drop"]);
     compare(&model, &golden["drop"], 7);
     assert_eq!(model["n_rows"], golden["drop"]["rows"]);
-    assert_eq!(model["nulls"]["rows_dropped"].as_u64().unwrap() + model["n_rows"].as_u64().unwrap(), 200);
+    assert_eq!(
+        model["nulls"]["rows_dropped"].as_u64().unwrap() + model["n_rows"].as_u64().unwrap(),
+        200
+    );
     let (_dir, model) = fit("holes", &["--exclude", "id", "-k", "all", "--nulls", "mean"]);
     compare(&model, &golden["impute"], 7);
     assert_eq!(model["nulls"]["missing"], golden["impute"]["missing"]);
@@ -114,7 +131,9 @@ fn vector_columns_and_mixed_precision_match() {
 
 #[test]
 fn kernel_pca_matches_scikit_learn() {
-    let golden: Value = serde_json::from_str(&std::fs::read_to_string(fixture("golden/kernel.json")).unwrap()).unwrap();
+    let golden: Value =
+        serde_json::from_str(&std::fs::read_to_string(fixture("golden/kernel.json")).unwrap())
+            .unwrap();
     let cases: [(&str, &[&str]); 6] = [
         ("rbf", &["--gamma", "0.1"]),
         ("poly", &["--kernel", "poly", "--gamma", "0.2", "--coef0", "1", "--degree", "2"]),

@@ -2,8 +2,8 @@
 
 use crate::theory::rows;
 use crate::workdir::{Workdir, array, close, doubles, matrix, names};
-use arrow::array::{ArrayRef, FixedSizeListArray, Float64Array, StringArray};
-use arrow::datatypes::{DataType, Field};
+use arrow_array::{ArrayRef, FixedSizeListArray, Float64Array, StringArray};
+use arrow_schema::{DataType, Field};
 use ndarray::{Array1, Array2, ArrayView1, Axis, s};
 use serde_json::Value;
 use std::sync::Arc;
@@ -50,7 +50,11 @@ fn dense(k: &Array2<f64>, components: usize) -> (Vec<f64>, Array2<f64>) {
 }
 
 fn fit(dir: &Workdir, options: &[&str]) -> Value {
-    let args: Vec<&str> = ["fit", "d.parquet", "--columns", "x*", "-o", "m", "--quiet"].iter().chain(options).copied().collect();
+    let args: Vec<&str> = ["fit", "d.parquet", "--columns", "x*", "-o", "m", "--quiet"]
+        .iter()
+        .chain(options)
+        .copied()
+        .collect();
     dir.ok(&args);
     dir.json(&["inspect", "m"])
 }
@@ -75,15 +79,36 @@ fn every_kernel_is_the_dense_formula() {
         (&["--gamma", "0.1"], rbf(0.1), "exact"),
         (&["--sigma", "2"], rbf(0.125), "exact"),
         (&["--kernel", "rbf"], rbf(0.25), "exact"),
-        (&["--kernel", "poly", "--gamma", "0.1", "--coef0", "1"], Box::new(move |x, y| (0.1 * dot(x, y) + 1.0).powi(3)), "exact"),
-        (&["--kernel", "poly", "--degree", "2"], Box::new(move |x, y| (0.25 * dot(x, y)).powi(2)), "exact"),
-        (&["--kernel", "linear", "--coef0", "3", "--form", "exact"], Box::new(move |x, y| dot(x, y) + 3.0), "exact"),
+        (
+            &["--kernel", "poly", "--gamma", "0.1", "--coef0", "1"],
+            Box::new(move |x, y| (0.1 * dot(x, y) + 1.0).powi(3)),
+            "exact",
+        ),
+        (
+            &["--kernel", "poly", "--degree", "2"],
+            Box::new(move |x, y| (0.25 * dot(x, y)).powi(2)),
+            "exact",
+        ),
+        (
+            &["--kernel", "linear", "--coef0", "3", "--form", "exact"],
+            Box::new(move |x, y| dot(x, y) + 3.0),
+            "exact",
+        ),
         (&["--kernel", "linear", "--coef0", "3"], Box::new(move |x, y| dot(x, y) + 3.0), "primal"),
-        (&["--kernel", "cosine", "--form", "exact"], Box::new(move |x, y| dot(x, y) / (dot(x, x) * dot(y, y)).sqrt()), "exact"),
-        (&["--kernel", "cosine"], Box::new(move |x, y| dot(x, y) / (dot(x, x) * dot(y, y)).sqrt()), "primal"),
+        (
+            &["--kernel", "cosine", "--form", "exact"],
+            Box::new(move |x, y| dot(x, y) / (dot(x, x) * dot(y, y)).sqrt()),
+            "exact",
+        ),
+        (
+            &["--kernel", "cosine"],
+            Box::new(move |x, y| dot(x, y) / (dot(x, x) * dot(y, y)).sqrt()),
+            "primal",
+        ),
     ];
     for (options, plain, form) in cases {
-        let options: Vec<&str> = ["--method", "kpca", "-k", "3"].iter().chain(options).copied().collect();
+        let options: Vec<&str> =
+            ["--method", "kpca", "-k", "3"].iter().chain(options).copied().collect();
         let model = fit(&dir, &options);
         let (values, expected) = dense(&gram(&x, &x, &*plain), 3);
         close(&array(&model["eigenvalues"]), &values[..3], 1e-12, values[0]);
@@ -94,11 +119,20 @@ fn every_kernel_is_the_dense_formula() {
             close(&(&column * sign), expected.row(i), 1e-8, values[0].sqrt());
         }
         let variance = array(&model["explained_variance"]);
-        close(&variance, &values[..3].iter().map(|v| v / (N - 1) as f64).collect::<Vec<_>>(), 1e-12, variance[0]);
+        close(
+            &variance,
+            &values[..3].iter().map(|v| v / (N - 1) as f64).collect::<Vec<_>>(),
+            1e-12,
+            variance[0],
+        );
         let total: f64 = values.iter().sum();
         let share: f64 = array(&model["explained_variance_ratio"]).iter().sum();
         assert!((share - values[..3].iter().sum::<f64>() / total).abs() < 1e-12, "{options:?}");
-        assert_eq!((model["form"].as_str(), model["method"].as_str()), (Some(form), Some("kpca")), "{options:?}");
+        assert_eq!(
+            (model["form"].as_str(), model["method"].as_str()),
+            (Some(form), Some("kpca")),
+            "{options:?}"
+        );
         assert_eq!(model["components"].is_null(), form == "exact");
         assert!(model["certificate"]["max_residual"].as_f64().unwrap() < 1e-12);
     }
@@ -109,15 +143,36 @@ fn with_a_linear_kernel_kpca_is_pca() {
     let (dir, _) = data();
     let pca = fit(&dir, &["-k", "3", "--standardize"]);
     let expected = scores(&dir, "d.parquet", 3);
-    let run = dir.ok(&["fit", "d.parquet", "--method", "kpca", "--kernel", "linear", "--standardize", "-k", "3", "-o", "m"]);
-    assert!(run.stderr.contains("with a linear kernel kernel PCA is PCA, and is fitted as such"), "{}", run.stderr);
+    let run = dir.ok(&[
+        "fit",
+        "d.parquet",
+        "--method",
+        "kpca",
+        "--kernel",
+        "linear",
+        "--standardize",
+        "-k",
+        "3",
+        "-o",
+        "m",
+    ]);
+    assert!(
+        run.stderr.contains("with a linear kernel kernel PCA is PCA, and is fitted as such"),
+        "{}",
+        run.stderr
+    );
     let model = dir.json(&["inspect", "m"]);
-    for name in ["components", "eigenvalues", "explained_variance_ratio", "mean", "scale", "total_variance"] {
+    for name in
+        ["components", "eigenvalues", "explained_variance_ratio", "mean", "scale", "total_variance"]
+    {
         assert_eq!(model[name], pca[name], "{name}");
     }
     assert_eq!(model["kernel"]["name"], "linear");
     dir.ok(&["reconstruct", "m", "d.parquet", "-o", "r.parquet", "--quiet"]);
-    let exact = fit(&dir, &["--method", "kpca", "--kernel", "linear", "--standardize", "-k", "3", "--form", "exact"]);
+    let exact = fit(
+        &dir,
+        &["--method", "kpca", "--kernel", "linear", "--standardize", "-k", "3", "--form", "exact"],
+    );
     close(&array(&exact["eigenvalues"]), &array(&pca["eigenvalues"]), 1e-12, 100.0);
     let found = scores(&dir, "d.parquet", 3);
     for (a, b) in found.columns().into_iter().zip(expected.columns()) {
@@ -125,7 +180,10 @@ fn with_a_linear_kernel_kpca_is_pca() {
     }
     // Any form of PCA.
     for form in ["dual", "randomized"] {
-        let model = fit(&dir, &["--method", "kpca", "--kernel", "linear", "--standardize", "-k", "3", "--form", form]);
+        let model = fit(
+            &dir,
+            &["--method", "kpca", "--kernel", "linear", "--standardize", "-k", "3", "--form", form],
+        );
         close(&array(&model["eigenvalues"]), &array(&pca["eigenvalues"]), 1e-9, 100.0);
     }
 }
@@ -170,14 +228,19 @@ fn krylov_on_tiles_finds_what_the_dense_matrix_has() {
     let dir = Workdir::new();
     let x = rows(1_700, 3);
     dir.matrix("d.parquet", &x, 400);
-    for (options, plain) in
-        [(vec!["--gamma", "0.2"], rbf(0.2)), (vec!["--kernel", "sigmoid", "--gamma", "0.05", "--coef0", "-1"], sigmoid())]
-    {
-        let options: Vec<&str> = ["--method", "kpca", "-k", "5"].iter().chain(&options).copied().collect();
+    for (options, plain) in [
+        (vec!["--gamma", "0.2"], rbf(0.2)),
+        (vec!["--kernel", "sigmoid", "--gamma", "0.05", "--coef0", "-1"], sigmoid()),
+    ] {
+        let options: Vec<&str> =
+            ["--method", "kpca", "-k", "5"].iter().chain(&options).copied().collect();
         let model = fit(&dir, &options);
         let (values, expected) = dense(&gram(&x, &x, &*plain), 5);
         let found = array(&model["eigenvalues"]);
-        found.iter().zip(&values).for_each(|(a, b)| assert!((a / b - 1.0).abs() < 1e-10, "{a} against {b}"));
+        found
+            .iter()
+            .zip(&values)
+            .for_each(|(a, b)| assert!((a / b - 1.0).abs() < 1e-10, "{a} against {b}"));
         let iteration = &model["certificate"]["iteration"];
         assert!(iteration["passes"].as_u64().unwrap() <= 12, "{iteration}");
         assert!(model["certificate"]["max_residual"].as_f64().unwrap() <= 1e-8);
@@ -191,7 +254,8 @@ fn krylov_on_tiles_finds_what_the_dense_matrix_has() {
         let positive: f64 = values.iter().filter(|v| **v > 0.0).sum();
         let total = model["total_variance"].as_f64().unwrap() * 1699.0;
         assert!(
-            total <= positive * (1.0 + 1e-10) && total >= values.iter().sum::<f64>() * (1.0 - 1e-10),
+            total <= positive * (1.0 + 1e-10)
+                && total >= values.iter().sum::<f64>() * (1.0 - 1e-10),
             "{total} of {positive}"
         );
     }
@@ -208,16 +272,23 @@ fn negative_eigenvalues_are_dropped_and_counted() {
     let (dir, x) = data();
     let (values, _) = dense(&gram(&x, &x, &*sigmoid()), 1);
     let least = 90.0 * f64::EPSILON * values[0];
-    let (positive, negative) = (values.iter().filter(|v| **v > least).count(), values.iter().filter(|v| **v < -least).count());
+    let (positive, negative) = (
+        values.iter().filter(|v| **v > least).count(),
+        values.iter().filter(|v| **v < -least).count(),
+    );
     assert!(negative > 5);
-    let options = ["--method", "kpca", "--kernel", "sigmoid", "--gamma", "0.05", "--coef0", "-1", "-k", "all"];
+    let options = [
+        "--method", "kpca", "--kernel", "sigmoid", "--gamma", "0.05", "--coef0", "-1", "-k", "all",
+    ];
     let model = fit(&dir, &options);
     assert_eq!(model["kernel"]["negative_eigenvalues"].as_u64(), Some(negative as u64));
     assert_eq!(model["n_components"].as_u64(), Some(positive as u64));
     let args: Vec<&str> = ["fit", "d.parquet", "-o", "m"].iter().chain(&options).copied().collect();
     let said = dir.ok(&args).stderr;
     assert!(
-        said.contains(&format!("{negative} negative eigenvalues dropped: the kernel is not positive semidefinite")),
+        said.contains(&format!(
+            "{negative} negative eigenvalues dropped: the kernel is not positive semidefinite"
+        )),
         "{said}"
     );
 }
@@ -231,9 +302,16 @@ fn a_weight_of_three_is_three_rows_to_a_kernel_too() {
     let table = |which: &[usize], weights: Option<Vec<f64>>| {
         let dir = Workdir::new();
         let part = x.select(Axis(0), which);
-        let mut columns: Vec<(String, ArrayRef)> =
-            part.columns().into_iter().enumerate().map(|(j, c)| (format!("x{j}"), doubles(c.to_vec()))).collect();
-        columns.push(("y".into(), Arc::new(StringArray::from_iter_values(which.iter().map(|i| class(*i))))));
+        let mut columns: Vec<(String, ArrayRef)> = part
+            .columns()
+            .into_iter()
+            .enumerate()
+            .map(|(j, c)| (format!("x{j}"), doubles(c.to_vec())))
+            .collect();
+        columns.push((
+            "y".into(),
+            Arc::new(StringArray::from_iter_values(which.iter().map(|i| class(*i)))),
+        ));
         columns.extend(weights.map(|w| ("w".to_string(), doubles(w))));
         dir.table("d.parquet", columns, 13);
         dir
@@ -242,10 +320,30 @@ fn a_weight_of_three_is_three_rows_to_a_kernel_too() {
     let all: Vec<usize> = (0..60).collect();
     let weighted = table(&all, Some(counts.iter().map(|c| *c as f64).collect()));
     dir_compare(&plain, &weighted, &["--method", "kpca", "--gamma", "0.1", "-k", "3"], &repeated);
-    dir_compare(&plain, &weighted, &["--method", "kpca", "--gamma", "0.1", "-k", "3", "--standardize"], &repeated);
-    dir_compare(&plain, &weighted, &["--method", "kspca", "--label", "y", "--gamma", "0.1", "-k", "2"], &repeated);
-    dir_compare(&plain, &weighted, &["--method", "kpca", "--gamma", "0.1", "-k", "3", "--landmarks", "200"], &repeated);
-    dir_compare(&plain, &weighted, &["--method", "kpca", "--kernel", "cosine", "-k", "2"], &repeated);
+    dir_compare(
+        &plain,
+        &weighted,
+        &["--method", "kpca", "--gamma", "0.1", "-k", "3", "--standardize"],
+        &repeated,
+    );
+    dir_compare(
+        &plain,
+        &weighted,
+        &["--method", "kspca", "--label", "y", "--gamma", "0.1", "-k", "2"],
+        &repeated,
+    );
+    dir_compare(
+        &plain,
+        &weighted,
+        &["--method", "kpca", "--gamma", "0.1", "-k", "3", "--landmarks", "200"],
+        &repeated,
+    );
+    dir_compare(
+        &plain,
+        &weighted,
+        &["--method", "kpca", "--kernel", "cosine", "-k", "2"],
+        &repeated,
+    );
     let model = fit(&weighted, &["--method", "kpca", "--gamma", "0.1", "-k", "3", "--weight", "w"]);
     assert_eq!(model["kernel"]["rows"], 45, "rows without weight are not compared with");
 }
@@ -258,7 +356,12 @@ fn dir_compare(plain: &Workdir, weighted: &Workdir, options: &[&str], repeated: 
     let values = array(&one["eigenvalues"]);
     // Landmarks are other rows of the same set, so the last digits are those of another whitening.
     close(&values[..k], &array(&two["eigenvalues"])[..k], 1e-7, values[0]);
-    close(&array(&one["explained_variance_ratio"]), &array(&two["explained_variance_ratio"]), 1e-7, 1.0);
+    close(
+        &array(&one["explained_variance_ratio"]),
+        &array(&two["explained_variance_ratio"]),
+        1e-7,
+        1.0,
+    );
     let a = scores(plain, "d.parquet", k);
     let b = scores(weighted, "d.parquet", k).select(Axis(0), repeated);
     for (a, b) in a.columns().into_iter().zip(b.columns()) {
@@ -276,9 +379,16 @@ fn labelled() -> (Workdir, Array2<f64>, Vec<usize>, Vec<f64>) {
     let class: Vec<usize> = (0..70).map(|i| (i * 7 + i / 5) % 4).collect();
     let y: Vec<f64> = (0..70).map(|i| ((i * 13) % 9) as f64 - 2.0).collect();
     let dir = Workdir::new();
-    let mut columns: Vec<(String, ArrayRef)> =
-        x.columns().into_iter().enumerate().map(|(j, c)| (format!("x{j}"), doubles(c.to_vec()))).collect();
-    columns.push(("text".into(), Arc::new(StringArray::from_iter_values(class.iter().map(|c| format!("class {c}"))))));
+    let mut columns: Vec<(String, ArrayRef)> = x
+        .columns()
+        .into_iter()
+        .enumerate()
+        .map(|(j, c)| (format!("x{j}"), doubles(c.to_vec())))
+        .collect();
+    columns.push((
+        "text".into(),
+        Arc::new(StringArray::from_iter_values(class.iter().map(|c| format!("class {c}")))),
+    ));
     columns.push(("y".into(), doubles(y.clone())));
     dir.table("d.parquet", columns, 11);
     (dir, x, class, y)
@@ -300,7 +410,8 @@ fn generalised(k: &Array2<f64>, ky: &Array2<f64>, components: usize) -> (Vec<f64
 #[test]
 fn both_forms_of_kspca_are_the_generalised_problem() {
     let (dir, x, class, y) = labelled();
-    let kernel = |f: &dyn Fn(usize, usize) -> f64| Array2::from_shape_fn((70, 70), |(i, j)| f(i, j));
+    let kernel =
+        |f: &dyn Fn(usize, usize) -> f64| Array2::from_shape_fn((70, 70), |(i, j)| f(i, j));
     let delta = kernel(&|i, j| f64::from(u8::from(class[i] == class[j])));
     let linear = kernel(&|i, j| y[i] * y[j]);
     let near = kernel(&|i, j| (-0.3 * (y[i] - y[j]).powi(2)).exp());
@@ -328,7 +439,11 @@ fn both_forms_of_kspca_are_the_generalised_problem() {
             close(&theta.dot(&k).dot(&theta.t()), &Array2::eye(rank), 1e-9, 1.0);
             assert_eq!(model["form"], form);
             assert!(model["certificate"]["orthogonality"].as_f64().unwrap() < 1e-9);
-            assert!(model["certificate"]["max_residual"].as_f64().unwrap() < 1e-10, "{}", model["certificate"]);
+            assert!(
+                model["certificate"]["max_residual"].as_f64().unwrap() < 1e-10,
+                "{}",
+                model["certificate"]
+            );
             let hsic = lambda[..rank].iter().sum::<f64>() / (69.0 * 69.0);
             assert!((model["hsic"].as_f64().unwrap() / hsic - 1.0).abs() < 1e-9);
             let total: f64 = lambda.iter().sum();
@@ -346,11 +461,29 @@ fn both_forms_of_kspca_are_the_generalised_problem() {
     for (c, report) in model["label"]["classes"].as_array().unwrap().iter().enumerate() {
         let members: Vec<usize> = (0..70).filter(|i| class[*i] == c).collect();
         assert_eq!(report["class"][0], format!("class {c}"));
-        close(&array(&report["centroid"]), &z.select(Axis(0), &members).mean_axis(Axis(0)).unwrap(), 1e-9, 1.0);
+        close(
+            &array(&report["centroid"]),
+            &z.select(Axis(0), &members).mean_axis(Axis(0)).unwrap(),
+            1e-9,
+            1.0,
+        );
     }
     // With K_y = I it is kernel PCA.
-    let identity =
-        fit(&dir, &["--method", "kspca", "--gamma", "0.1", "--label", "text", "--label-kernel", "identity", "-k", "3"]);
+    let identity = fit(
+        &dir,
+        &[
+            "--method",
+            "kspca",
+            "--gamma",
+            "0.1",
+            "--label",
+            "text",
+            "--label-kernel",
+            "identity",
+            "-k",
+            "3",
+        ],
+    );
     let kpca = fit(&dir, &["--method", "kpca", "--gamma", "0.1", "-k", "3"]);
     assert_eq!(identity["eigenvalues"], kpca["eigenvalues"]);
 }
@@ -358,17 +491,48 @@ fn both_forms_of_kspca_are_the_generalised_problem() {
 #[test]
 fn features_are_scored_before_the_kernel_sees_them() {
     let (dir, ..) = labelled();
-    let scored = fit(&dir, &["--method", "kpca", "--gamma", "0.1", "-k", "2", "--score-by", "y", "--keep-features", "2"]);
-    let kept: Vec<&str> = scored["features"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()).collect();
+    let scored = fit(
+        &dir,
+        &[
+            "--method",
+            "kpca",
+            "--gamma",
+            "0.1",
+            "-k",
+            "2",
+            "--score-by",
+            "y",
+            "--keep-features",
+            "2",
+        ],
+    );
+    let kept: Vec<&str> =
+        scored["features"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()).collect();
     assert_eq!(kept.len(), 2);
     let z = scores(&dir, "d.parquet", 2);
-    let args =
-        ["fit", "d.parquet", "--columns", &kept.join(","), "--method", "kpca", "--gamma", "0.1", "-k", "2", "-o", "m", "--quiet"];
+    let args = [
+        "fit",
+        "d.parquet",
+        "--columns",
+        &kept.join(","),
+        "--method",
+        "kpca",
+        "--gamma",
+        "0.1",
+        "-k",
+        "2",
+        "-o",
+        "m",
+        "--quiet",
+    ];
     dir.ok(&args);
     assert_eq!(dir.json(&["inspect", "m"])["eigenvalues"], scored["eigenvalues"]);
     assert_eq!(scores(&dir, "d.parquet", 2), z);
     // The default γ is that of the features that are left.
-    let scored = fit(&dir, &["--method", "kspca", "--label", "text", "--score-by", "text", "--keep-features", "2"]);
+    let scored = fit(
+        &dir,
+        &["--method", "kspca", "--label", "text", "--score-by", "text", "--keep-features", "2"],
+    );
     assert_eq!(scored["kernel"]["gamma"].as_f64(), Some(0.5));
 }
 
@@ -376,9 +540,13 @@ fn features_are_scored_before_the_kernel_sees_them() {
 fn missing_values_scales_and_vectors_are_as_everywhere() {
     let x = rows(50, 3);
     let holes = |i: usize, j: usize| (i * 3 + j) % 17 == 5;
-    let cells = |j: usize| -> Vec<Option<f64>> { (0..50).map(|i| (!holes(i, j)).then(|| x[[i, j]])).collect() };
+    let cells = |j: usize| -> Vec<Option<f64>> {
+        (0..50).map(|i| (!holes(i, j)).then(|| x[[i, j]])).collect()
+    };
     let dir = Workdir::new();
-    let columns = (0..3).map(|j| (format!("x{j}"), Arc::new(Float64Array::from(cells(j))) as ArrayRef)).collect();
+    let columns = (0..3)
+        .map(|j| (format!("x{j}"), Arc::new(Float64Array::from(cells(j))) as ArrayRef))
+        .collect();
     dir.table("d.parquet", columns, 9);
     let means: Vec<f64> = (0..3)
         .map(|j| {
@@ -386,7 +554,8 @@ fn missing_values_scales_and_vectors_are_as_everywhere() {
             present.iter().sum::<f64>() / present.len() as f64
         })
         .collect();
-    let filled = Array2::from_shape_fn((50, 3), |(i, j)| if holes(i, j) { means[j] } else { x[[i, j]] });
+    let filled =
+        Array2::from_shape_fn((50, 3), |(i, j)| if holes(i, j) { means[j] } else { x[[i, j]] });
     let whole: Vec<usize> = (0..50).filter(|i| (0..3).all(|j| !holes(*i, j))).collect();
     let dropped = x.select(Axis(0), &whole);
     let scaled = |x: &Array2<f64>| (x - &x.mean_axis(Axis(0)).unwrap()) / &x.std_axis(Axis(0), 1.0);
@@ -402,10 +571,16 @@ fn missing_values_scales_and_vectors_are_as_everywhere() {
         close(scores(&dir, "d.parquet", 3).t(), &expected, 1e-9, values[0].sqrt());
     }
     // --nulls mean with landmarks and the cosine kernel, which look at the means first.
-    let landmarks = fit(&dir, &["--method", "kpca", "--gamma", "0.1", "-k", "3", "--nulls", "mean", "--landmarks", "50"]);
+    let landmarks = fit(
+        &dir,
+        &["--method", "kpca", "--gamma", "0.1", "-k", "3", "--nulls", "mean", "--landmarks", "50"],
+    );
     let (values, _) = dense(&gram(&filled, &filled, &*rbf(0.1)), 3);
     close(&array(&landmarks["eigenvalues"])[..3], &values[..3], 1e-8, values[0]);
-    let cosine = fit(&dir, &["--method", "kpca", "--kernel", "cosine", "-k", "2", "--nulls", "mean", "--standardize"]);
+    let cosine = fit(
+        &dir,
+        &["--method", "kpca", "--kernel", "cosine", "-k", "2", "--nulls", "mean", "--standardize"],
+    );
     let z = scaled(&filled);
     let (values, _) = dense(&gram(&z, &z, &|x, y| x.dot(&y) / (x.dot(&x) * y.dot(&y)).sqrt()), 2);
     // Its deviations are over the present cells.
@@ -438,7 +613,20 @@ fn a_large_mean_does_not_take_the_digits_of_a_distance() {
 #[test]
 fn bytes_do_not_depend_on_threads_or_memory() {
     let dir = Workdir::new();
-    dir.ok(&["generate", "labels", "--rows", "2200", "--columns", "5", "--files", "3", "--row-group", "300", "-o", "d"]);
+    dir.ok(&[
+        "generate",
+        "labels",
+        "--rows",
+        "2200",
+        "--columns",
+        "5",
+        "--files",
+        "3",
+        "--row-group",
+        "300",
+        "-o",
+        "d",
+    ]);
     for options in [
         vec!["--method", "kpca", "-k", "3"],
         vec!["--method", "kspca", "--label", "label_string", "-k", "3"],
@@ -454,9 +642,24 @@ fn bytes_do_not_depend_on_threads_or_memory() {
         ] {
             let fixed = ["fit", "d", "--columns", "x*", "-o", "m", "--quiet"];
             dir.ok(&fixed.iter().chain(&options).chain(&resources).copied().collect::<Vec<_>>());
-            dir.ok(&["transform", "m", "d", "-o", "s.parquet", "--quiet", resources[0], resources[1]]);
-            let bytes = (std::fs::read(dir.path("m")).unwrap(), std::fs::read(dir.path("s.parquet")).unwrap());
-            assert!(first.get_or_insert_with(|| bytes.clone()) == &bytes, "{options:?} {resources:?}");
+            dir.ok(&[
+                "transform",
+                "m",
+                "d",
+                "-o",
+                "s.parquet",
+                "--quiet",
+                resources[0],
+                resources[1],
+            ]);
+            let bytes = (
+                std::fs::read(dir.path("m")).unwrap(),
+                std::fs::read(dir.path("s.parquet")).unwrap(),
+            );
+            assert!(
+                first.get_or_insert_with(|| bytes.clone()) == &bytes,
+                "{options:?} {resources:?}"
+            );
         }
     }
 }
@@ -486,11 +689,17 @@ fn landmarks_and_random_features_come_near_and_say_how_near() {
         let mut last = f64::INFINITY;
         for m in ["10", "40", "160"] {
             let (said, model) = run(&["--landmarks", m, "--landmark-choice", choice]);
-            assert!(said.contains(&format!("{m} landmarks (rank ")) && said.contains("sampled rows"), "{said}");
+            assert!(
+                said.contains(&format!("{m} landmarks (rank ")) && said.contains("sampled rows"),
+                "{said}"
+            );
             assert!(error(&model) < last, "{choice} {m}: {} after {last}", error(&model));
             last = error(&model);
             assert_eq!(model["kernel"]["approximation"]["choice"], choice);
-            assert_eq!((model["form"].as_str(), model["seed"].as_u64()), (Some("landmarks"), Some(0)));
+            assert_eq!(
+                (model["form"].as_str(), model["seed"].as_u64()),
+                (Some("landmarks"), Some(0))
+            );
         }
         assert!(last < 1e-3, "{choice}: {last}");
     }
@@ -499,7 +708,12 @@ fn landmarks_and_random_features_come_near_and_say_how_near() {
     let (said, few) = run(&["--random-features", "100"]);
     assert!(said.contains("100 random features"), "{said}");
     let (_, many) = run(&["--random-features", "3000"]);
-    assert!(error(&many) < 0.5 * error(&few) && error(&many) < 0.1, "{} {}", error(&few), error(&many));
+    assert!(
+        error(&many) < 0.5 * error(&few) && error(&many) < 0.1,
+        "{} {}",
+        error(&few),
+        error(&many)
+    );
     close(&array(&many["eigenvalues"])[..3], &values[..3], 0.1, values[0]);
     let z = scores(&dir, "d", 3);
     assert!(z.column(0).dot(&expected.row(0)).abs() / values[0] > 0.98);
@@ -510,12 +724,17 @@ fn landmarks_and_random_features_come_near_and_say_how_near() {
 #[test]
 fn the_median_heuristic_is_the_median_of_a_sample() {
     let (dir, x) = data();
-    let mut distances: Vec<f64> =
-        (0..N).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| squared(x.row(i), x.row(j))).collect();
+    let mut distances: Vec<f64> = (0..N)
+        .flat_map(|i| (0..i).map(move |j| (i, j)))
+        .map(|(i, j)| squared(x.row(i), x.row(j)))
+        .collect();
     distances.sort_by(f64::total_cmp);
     let middle = distances.len() / 2;
-    let expected =
-        if distances.len() % 2 == 1 { 0.5 / distances[middle] } else { 1.0 / (distances[middle - 1] + distances[middle]) };
+    let expected = if distances.len() % 2 == 1 {
+        0.5 / distances[middle]
+    } else {
+        1.0 / (distances[middle - 1] + distances[middle])
+    };
     for options in [
         vec!["--method", "kpca"],
         vec!["--method", "kpca", "--landmarks", "20"],
@@ -555,7 +774,8 @@ fn ring(n: usize, noise: f64) -> Array2<f64> {
 }
 
 fn off_the_ring(x: &Array2<f64>) -> f64 {
-    (x.rows().into_iter().map(|r| (r.dot(&r).sqrt() - 2.0).powi(2)).sum::<f64>() / x.nrows() as f64).sqrt()
+    (x.rows().into_iter().map(|r| (r.dot(&r).sqrt() - 2.0).powi(2)).sum::<f64>() / x.nrows() as f64)
+        .sqrt()
 }
 
 #[test]
@@ -565,7 +785,8 @@ fn a_noisy_ring_is_denoised_by_its_preimages() {
     dir.matrix("d.parquet", &noisy, 100);
     dir.matrix("new.parquet", &fresh, 30);
     let before = off_the_ring(&fresh);
-    let model = fit(&dir, &["--method", "kpca", "--gamma", "0.25", "-k", "6", "--preimage", "ridge"]);
+    let model =
+        fit(&dir, &["--method", "kpca", "--gamma", "0.25", "-k", "6", "--preimage", "ridge"]);
     assert!(model["kernel"]["preimage"]["loss"].as_f64().unwrap() < 0.01, "{}", model["kernel"]);
     let said = dir.fails(2, &["reconstruct", "m", "d.parquet", "-o", "r.parquet"]);
     assert_eq!(
@@ -573,18 +794,45 @@ fn a_noisy_ring_is_denoised_by_its_preimages() {
         "reconstruct: a kernel model has no reconstruction: its components live where the kernel maps to, not among the features; --preimage fixed-point (rbf) comes near, and --preimage ridge if it was fitted with it"
     );
     // Mika's iteration leaves the noise behind; the learned map brings rows back as they were.
-    for (way, told) in [("fixed-point", "mean squared distance"), ("ridge", "% of the rows' spread is not brought back")] {
-        let run = dir.ok(&["reconstruct", "m", "new.parquet", "--preimage", way, "-o", "r.parquet", "--json"]);
+    for (way, told) in [
+        ("fixed-point", "mean squared distance"),
+        ("ridge", "% of the rows' spread is not brought back"),
+    ] {
+        let run = dir.ok(&[
+            "reconstruct",
+            "m",
+            "new.parquet",
+            "--preimage",
+            way,
+            "-o",
+            "r.parquet",
+            "--json",
+        ]);
         assert!(run.stderr.contains(told), "{}", run.stderr);
-        let loss = serde_json::from_str::<Value>(&run.stdout).unwrap()["preimage_loss"].as_f64().unwrap();
+        let loss =
+            serde_json::from_str::<Value>(&run.stdout).unwrap()["preimage_loss"].as_f64().unwrap();
         assert!(loss > 0.0 && loss < 0.05, "{way}: {loss}");
         dir.ok(&["transform", "m", "new.parquet", "-o", "s.parquet", "--quiet"]);
-        dir.ok(&["reconstruct", "m", "s.parquet", "--from-scores", "--preimage", way, "-o", "f.parquet", "--quiet"]);
+        dir.ok(&[
+            "reconstruct",
+            "m",
+            "s.parquet",
+            "--from-scores",
+            "--preimage",
+            way,
+            "-o",
+            "f.parquet",
+            "--quiet",
+        ]);
         for file in ["r.parquet", "f.parquet"] {
             let found = dir.numbers(file, &names("x", 0, 2));
             match way {
                 "ridge" => close(&found, &fresh, 0.1, 1.0),
-                _ => assert!(off_the_ring(&found) < 0.5 * before, "{file}: {} after {before}", off_the_ring(&found)),
+                _ => assert!(
+                    off_the_ring(&found) < 0.5 * before,
+                    "{file}: {} after {before}",
+                    off_the_ring(&found)
+                ),
             }
         }
     }
@@ -592,8 +840,18 @@ fn a_noisy_ring_is_denoised_by_its_preimages() {
     let scaled = noisy.clone() * ndarray::array![100.0, 0.01] + ndarray::array![5.0, -3.0];
     dir.matrix("d.parquet", &scaled, 100);
     fit(&dir, &["--method", "kpca", "--gamma", "0.5", "-k", "6", "--standardize"]);
-    dir.ok(&["reconstruct", "m", "d.parquet", "--preimage", "fixed-point", "-o", "r.parquet", "--quiet"]);
-    let back = (dir.numbers("r.parquet", &names("x", 0, 2)) - ndarray::array![5.0, -3.0]) / ndarray::array![100.0, 0.01];
+    dir.ok(&[
+        "reconstruct",
+        "m",
+        "d.parquet",
+        "--preimage",
+        "fixed-point",
+        "-o",
+        "r.parquet",
+        "--quiet",
+    ]);
+    let back = (dir.numbers("r.parquet", &names("x", 0, 2)) - ndarray::array![5.0, -3.0])
+        / ndarray::array![100.0, 0.01];
     assert!(off_the_ring(&back) < 0.5 * off_the_ring(&noisy));
 }
 
@@ -603,15 +861,38 @@ fn preimages_of_landmarks_and_of_other_kernels() {
     let noisy = ring(300, 0.25);
     dir.matrix("d.parquet", &noisy, 100);
     let before = off_the_ring(&noisy);
-    let landmarks = ["--method", "kpca", "--gamma", "0.25", "-k", "6", "--landmarks", "60", "--preimage", "ridge"];
+    let landmarks = [
+        "--method",
+        "kpca",
+        "--gamma",
+        "0.25",
+        "-k",
+        "6",
+        "--landmarks",
+        "60",
+        "--preimage",
+        "ridge",
+    ];
     fit(&dir, &landmarks);
     dir.ok(&["reconstruct", "m", "d.parquet", "--preimage", "ridge", "-o", "r.parquet", "--quiet"]);
     close(&dir.numbers("r.parquet", &names("x", 0, 2)), &noisy, 0.1, 1.0);
-    dir.ok(&["reconstruct", "m", "d.parquet", "--preimage", "fixed-point", "-o", "r.parquet", "--quiet"]);
+    dir.ok(&[
+        "reconstruct",
+        "m",
+        "d.parquet",
+        "--preimage",
+        "fixed-point",
+        "-o",
+        "r.parquet",
+        "--quiet",
+    ]);
     let after = off_the_ring(&dir.numbers("r.parquet", &names("x", 0, 2)));
     assert!(after < 0.5 * before, "{after} after {before}");
     assert_eq!(
-        dir.fails(2, &["reconstruct", "m", "d.parquet", "--preimage", "ridge", "-k", "2", "-o", "r.parquet"]),
+        dir.fails(
+            2,
+            &["reconstruct", "m", "d.parquet", "--preimage", "ridge", "-k", "2", "-o", "r.parquet"]
+        ),
         "reconstruct: the learned pre-image needs all components of its model; leave -k out, or fit with fewer"
     );
     let back = |options: &[&str], way: &str| {
@@ -619,12 +900,26 @@ fn preimages_of_landmarks_and_of_other_kernels() {
         dir.fails(2, &["reconstruct", "m", "d.parquet", "--preimage", way, "-o", "r.parquet"])
     };
     let poly = ["--method", "kpca", "--kernel", "poly", "-k", "2"];
-    assert!(back(&poly, "fixed-point").contains("--preimage fixed-point is for the rbf kernel over rows"));
-    assert!(back(&poly, "ridge").contains("has learned no pre-image; fit it with --preimage ridge"));
-    assert!(back(&["--method", "kpca", "--kernel", "cosine"], "ridge").contains("forgets the length of a row"));
-    assert!(back(&["--method", "kpca", "--random-features", "50"], "fixed-point").contains("for the rbf kernel over rows"));
+    assert!(
+        back(&poly, "fixed-point")
+            .contains("--preimage fixed-point is for the rbf kernel over rows")
+    );
+    assert!(
+        back(&poly, "ridge").contains("has learned no pre-image; fit it with --preimage ridge")
+    );
+    assert!(
+        back(&["--method", "kpca", "--kernel", "cosine"], "ridge")
+            .contains("forgets the length of a row")
+    );
+    assert!(
+        back(&["--method", "kpca", "--random-features", "50"], "fixed-point")
+            .contains("for the rbf kernel over rows")
+    );
     assert!(back(&["-k", "2"], "ridge").contains("this one is reconstructed exactly without it"));
-    fit(&dir, &["--method", "kpca", "--kernel", "poly", "--coef0", "1", "-k", "4", "--preimage", "ridge"]);
+    fit(
+        &dir,
+        &["--method", "kpca", "--kernel", "poly", "--coef0", "1", "-k", "4", "--preimage", "ridge"],
+    );
     dir.ok(&["reconstruct", "m", "d.parquet", "--preimage", "ridge", "-o", "r.parquet", "--quiet"]);
 }
 
@@ -632,7 +927,11 @@ fn preimages_of_landmarks_and_of_other_kernels() {
 fn bad_input_gets_a_sentence() {
     let (dir, x) = data();
     let misused = |options: &[&str]| {
-        let args: Vec<&str> = ["fit", "d.parquet", "-o", "m", "--method", "kpca"].iter().chain(options).copied().collect();
+        let args: Vec<&str> = ["fit", "d.parquet", "-o", "m", "--method", "kpca"]
+            .iter()
+            .chain(options)
+            .copied()
+            .collect();
         let run = dir.run(&args);
         assert_eq!(run.code, Some(2), "{options:?}: {}", run.stderr);
         run.stderr
@@ -655,59 +954,105 @@ fn bad_input_gets_a_sentence() {
         (&["--form", "primal"], "a rbf kernel has no primal form"),
         (&["--landmarks", "5", "--random-features", "5"], "cannot be used with"),
         (&["--landmarks", "5", "--form", "exact"], "are forms of their own"),
-        (&["--kernel", "poly", "--random-features", "5"], "--random-features stand for the rbf kernel, not for poly"),
+        (
+            &["--kernel", "poly", "--random-features", "5"],
+            "--random-features stand for the rbf kernel, not for poly",
+        ),
         (&["--kernel", "cosine", "--preimage", "ridge"], "forgets the length of a row"),
     ] {
         let said = misused(options);
         assert!(said.contains(words), "{options:?}: {said}");
     }
     let fails = |code: i32, options: &[&str]| {
-        dir.fails(code, &["fit", "d.parquet", "-o", "m"].iter().chain(options).copied().collect::<Vec<_>>())
+        dir.fails(
+            code,
+            &["fit", "d.parquet", "-o", "m"].iter().chain(options).copied().collect::<Vec<_>>(),
+        )
     };
-    assert!(fails(2, &["--landmarks", "5"]).contains("--landmarks stands for a kernel; use it with --method kpca"));
+    assert!(
+        fails(2, &["--landmarks", "5"])
+            .contains("--landmarks stands for a kernel; use it with --method kpca")
+    );
     assert!(fails(2, &["--form", "exact"]).contains("are of kernels"));
-    assert_eq!(fails(2, &["--method", "kspca"]), "fit: --method kspca needs labels; name their column with --label");
-    assert!(fails(2, &["--method", "kspca", "--label", "x0", "--landmarks", "3"]).contains("are for kpca"));
-    assert!(fails(2, &["--method", "kspca", "--label", "x0", "--form", "primal"]).contains("has a dual and a direct form"));
+    assert_eq!(
+        fails(2, &["--method", "kspca"]),
+        "fit: --method kspca needs labels; name their column with --label"
+    );
+    assert!(
+        fails(2, &["--method", "kspca", "--label", "x0", "--landmarks", "3"])
+            .contains("are for kpca")
+    );
+    assert!(
+        fails(2, &["--method", "kspca", "--label", "x0", "--form", "primal"])
+            .contains("has a dual and a direct form")
+    );
     // A row without a length, named.
     let mut zero = x.clone();
     zero.row_mut(40).fill(0.0);
     dir.matrix("d.parquet", &zero, 17);
     for form in ["auto", "exact"] {
         let said = fails(1, &["--method", "kpca", "--kernel", "cosine", "--form", form]);
-        assert!(said.starts_with("fit: d.parquet: row 40 (counted from 0): has no direction"), "{form}: {said}");
+        assert!(
+            said.starts_with("fit: d.parquet: row 40 (counted from 0): has no direction"),
+            "{form}: {said}"
+        );
     }
     dir.matrix("d.parquet", &x, 17);
     fit(&dir, &["--method", "kpca", "--kernel", "cosine"]);
     dir.matrix("z.parquet", &zero, 17);
     let said = dir.fails(1, &["transform", "m", "z.parquet", "-o", "s.parquet"]);
-    assert!(said.starts_with("transform: z.parquet: row 40 (counted from 0): has no direction"), "{said}");
+    assert!(
+        said.starts_with("transform: z.parquet: row 40 (counted from 0): has no direction"),
+        "{said}"
+    );
     // One row; one class; a constant label; all rows the same; a kernel that overflows.
     dir.matrix("d.parquet", &x.slice(s![..1, ..]).to_owned(), 1);
-    assert!(fails(1, &["--method", "kpca"]).contains("1 row left, but a variance needs at least 2"));
+    assert!(
+        fails(1, &["--method", "kpca"]).contains("1 row left, but a variance needs at least 2")
+    );
     let table = |label: ArrayRef| {
-        let mut columns: Vec<(String, ArrayRef)> =
-            x.columns().into_iter().enumerate().map(|(j, c)| (format!("x{j}"), doubles(c.to_vec()))).collect();
+        let mut columns: Vec<(String, ArrayRef)> = x
+            .columns()
+            .into_iter()
+            .enumerate()
+            .map(|(j, c)| (format!("x{j}"), doubles(c.to_vec())))
+            .collect();
         columns.push(("y".into(), label));
         dir.table("d.parquet", columns, 20);
     };
     table(Arc::new(StringArray::from(vec!["a"; N])));
     let said = fails(1, &["--method", "kspca", "--label", "y"]);
-    assert_eq!(said, "fit: d.parquet: label 'y' has one class only (a); kernel supervised PCA needs two at least");
+    assert_eq!(
+        said,
+        "fit: d.parquet: label 'y' has one class only (a); kernel supervised PCA needs two at least"
+    );
     table(doubles(vec![2.5; N]));
     assert!(fails(1, &["--method", "kspca", "--label", "y"]).contains("label 'y' is constant"));
     dir.matrix("d.parquet", &Array2::from_elem((20, 2), 3.0), 20);
     assert!(fails(1, &["--method", "kpca"]).contains("all rows look the same to the kernel"));
     assert!(fails(1, &["--method", "kpca", "--standardize"]).contains("every feature is constant"));
     dir.matrix("d.parquet", &(&x * 1e60), 20);
-    assert!(fails(1, &["--method", "kpca", "--kernel", "poly", "--degree", "9"]).contains("the kernel overflows"));
+    assert!(
+        fails(1, &["--method", "kpca", "--kernel", "poly", "--degree", "9"])
+            .contains("the kernel overflows")
+    );
     // More components than there are.
     dir.matrix("d.parquet", &x.slice(s![..5, ..]).to_owned(), 5);
     let run = dir.ok(&["fit", "d.parquet", "--method", "kpca", "-k", "9", "-o", "m"]);
-    assert!(run.stderr.contains("note: kept 4 of 9 components: the kernel has rank 4 (5 rows × 4 features)"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("note: kept 4 of 9 components: the kernel has rank 4 (5 rows × 4 features)"),
+        "{}",
+        run.stderr
+    );
     assert!(run.stderr.contains("note: gamma is 1/4 unless --gamma says otherwise"));
     let run = dir.ok(&["fit", "d.parquet", "--kernel", "rbf", "-o", "m"]);
-    assert!(run.stderr.contains("--kernel and its constants have no effect without --method kpca or kspca"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("--kernel and its constants have no effect without --method kpca or kspca"),
+        "{}",
+        run.stderr
+    );
     let run = dir.ok(&["fit", "d.parquet", "--method", "kpca", "--degree", "2", "-o", "m"]);
     assert!(run.stderr.contains("--degree has no effect on the rbf kernel"), "{}", run.stderr);
 }
@@ -724,12 +1069,20 @@ fn a_plan_tells_what_a_kernel_fit_holds_and_writes() {
     ];
     for options in options {
         let args = |command: &[&'static str]| {
-            command.iter().copied().chain(["--columns", "x*"]).chain(options.iter().copied()).collect::<Vec<_>>()
+            command
+                .iter()
+                .copied()
+                .chain(["--columns", "x*"])
+                .chain(options.iter().copied())
+                .collect::<Vec<_>>()
         };
         let plan = dir.json(&args(&["plan", "d"]));
         let held = crate::memory::peak_of(&dir, &args(&["fit", "d", "-o", "m", "--quiet"]), true);
         let planned = plan["peak_bytes"].as_u64().unwrap();
-        assert!(held <= planned + crate::memory::SLACK, "{options:?}: planned {planned}, held {held}");
+        assert!(
+            held <= planned + crate::memory::SLACK,
+            "{options:?}: planned {planned}, held {held}"
+        );
         let size = std::fs::metadata(dir.path("m")).unwrap().len();
         let told = plan["model_bytes"].as_u64().unwrap();
         assert!(size >= told / 2 && size < told + 20_000, "{options:?}: told {told}, is {size}");
@@ -741,11 +1094,36 @@ fn a_plan_tells_what_a_kernel_fit_holds_and_writes() {
         assert!(run.code == Some(0) || run.stderr.contains("allow --memory"), "{}", run.stderr);
     }
     let wide = Workdir::new();
-    wide.ok(&["generate", "embedding", "--rows", "1600", "--columns", "300", "--row-group", "200", "-o", "d"]);
+    wide.ok(&[
+        "generate",
+        "embedding",
+        "--rows",
+        "1600",
+        "--columns",
+        "300",
+        "--row-group",
+        "200",
+        "-o",
+        "d",
+    ]);
     let plan = wide.json(&["plan", "d", "--exclude", "id", "--method", "kpca"]);
     assert_eq!(plan["kernel"]["spilled"], true);
     assert!(plan["disk_bytes"].as_u64().unwrap() > 8 * 1600 * 800);
-    wide.ok(&["fit", "d", "--exclude", "id", "--method", "kpca", "-k", "3", "-o", "m", "--temp-dir", ".", "--quiet"]);
+    wide.ok(&[
+        "fit",
+        "d",
+        "--exclude",
+        "id",
+        "--method",
+        "kpca",
+        "-k",
+        "3",
+        "-o",
+        "m",
+        "--temp-dir",
+        ".",
+        "--quiet",
+    ]);
     assert_eq!(wide.list(), ["d", "m"], "tiles leave nothing behind");
 }
 
@@ -766,10 +1144,15 @@ fn python_needs_nothing_of_ours_to_score_a_row() {
 
 fn safetensors_of(bytes: &[u8]) -> std::collections::HashMap<String, Array2<f64>> {
     let tensors = safetensors::SafeTensors::deserialize(bytes).unwrap();
-    let numbers = |data: &[u8]| data.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect::<Vec<_>>();
+    let numbers = |data: &[u8]| {
+        data.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect::<Vec<_>>()
+    };
     let shape = |s: &[usize]| if s.len() == 2 { (s[0], s[1]) } else { (1, s[0]) };
     let matrix = |(name, view): (&str, safetensors::tensor::TensorView<'_>)| {
-        (name.to_string(), Array2::from_shape_vec(shape(view.shape()), numbers(view.data())).unwrap())
+        (
+            name.to_string(),
+            Array2::from_shape_vec(shape(view.shape()), numbers(view.data())).unwrap(),
+        )
     };
     tensors.iter().map(matrix).collect()
 }
@@ -787,7 +1170,10 @@ fn scores_of_small_components_are_as_long_as_their_eigenvalues_say() {
             let length = column.dot(&column) / value;
             // Rounding of K, over what is left of it in this component.
             let noise = n as f64 * f64::EPSILON * (n as f64).sqrt() / value;
-            assert!((length - 1.0).abs() < 1e-6 + 100.0 * noise.min(0.05), "{n} rows, component {i} of {value:e}: {length}");
+            assert!(
+                (length - 1.0).abs() < 1e-6 + 100.0 * noise.min(0.05),
+                "{n} rows, component {i} of {value:e}: {length}"
+            );
         }
     }
 }
@@ -797,20 +1183,41 @@ fn rounding_is_no_component() {
     let dir = Workdir::new();
     let far = rows(50, 2) + 1e5;
     dir.matrix("d.parquet", &far, 50);
-    for kernel in [&["--kernel", "linear"][..], &["--kernel", "poly", "--degree", "1", "--gamma", "1"]] {
-        let model = fit(&dir, &["--method", "kpca", "--form", "exact"].iter().chain(kernel).copied().collect::<Vec<_>>());
+    for kernel in
+        [&["--kernel", "linear"][..], &["--kernel", "poly", "--degree", "1", "--gamma", "1"]]
+    {
+        let model = fit(
+            &dir,
+            &["--method", "kpca", "--form", "exact"]
+                .iter()
+                .chain(kernel)
+                .copied()
+                .collect::<Vec<_>>(),
+        );
         assert!(model["n_components"].as_u64().unwrap() <= 2, "{kernel:?}");
         assert_eq!(model["kernel"]["negative_eigenvalues"], 0, "{kernel:?}");
     }
     let (near, ..) = labelled();
     let fails = |options: &[&str]| {
-        near.fails(1, &["fit", "d.parquet", "--columns", "x*", "-o", "m"].iter().chain(options).copied().collect::<Vec<_>>())
+        near.fails(
+            1,
+            &["fit", "d.parquet", "--columns", "x*", "-o", "m"]
+                .iter()
+                .chain(options)
+                .copied()
+                .collect::<Vec<_>>(),
+        )
     };
-    assert!(fails(&["--method", "kpca", "--gamma", "1e-17"]).contains("all rows look the same to the kernel"));
     assert!(
-        fails(&["--method", "kspca", "--label", "text", "--gamma", "1e-300"]).contains("the kernel sees nothing that depends on")
+        fails(&["--method", "kpca", "--gamma", "1e-17"])
+            .contains("all rows look the same to the kernel")
     );
-    let said = near.fails(2, &["fit", "d.parquet", "--method", "kpca", "--sigma", "1e-160", "-o", "m"]);
+    assert!(
+        fails(&["--method", "kspca", "--label", "text", "--gamma", "1e-300"])
+            .contains("the kernel sees nothing that depends on")
+    );
+    let said =
+        near.fails(2, &["fit", "d.parquet", "--method", "kpca", "--sigma", "1e-160", "-o", "m"]);
     assert!(said.contains("gamma = 1/(2 sigma²) is no number"), "{said}");
 }
 
@@ -839,8 +1246,25 @@ fn a_share_that_products_do_not_reach_is_found_by_the_whole_matrix() {
     let model = dir.json(&["inspect", "m"]);
     let share: f64 = array(&model["explained_variance_ratio"]).iter().sum();
     assert!((0.8..0.801).contains(&share), "{share}");
-    let said = dir.fails(1, &["fit", "d.parquet", "--method", "kpca", "--max-passes", "2", "--memory", "60MB", "-o", "m"]);
-    assert!(said.contains("miss the tolerance") && said.contains("to decompose the whole matrix"), "{said}");
+    let said = dir.fails(
+        1,
+        &[
+            "fit",
+            "d.parquet",
+            "--method",
+            "kpca",
+            "--max-passes",
+            "2",
+            "--memory",
+            "60MB",
+            "-o",
+            "m",
+        ],
+    );
+    assert!(
+        said.contains("miss the tolerance") && said.contains("to decompose the whole matrix"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -852,7 +1276,8 @@ fn hotelling_counts_from_the_mean_score() {
     let t2 = dir.numbers("t.parquet", &["hotelling_t2".into()]);
     let (mean, variance) = (z.mean_axis(Axis(0)).unwrap(), array(&model["explained_variance"]));
     for (row, t2) in z.rows().into_iter().zip(&t2) {
-        let expected: f64 = row.iter().zip(&mean).zip(&variance).map(|((z, m), v)| (z - m) * (z - m) / v).sum();
+        let expected: f64 =
+            row.iter().zip(&mean).zip(&variance).map(|((z, m), v)| (z - m) * (z - m) / v).sum();
         assert!((t2 / expected - 1.0).abs() < 1e-8);
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::oracle::two_pass;
 use eigenstream::accumulate::{
-    Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, Cross, Gram, GramSums, ImputedCovariance, LabelMap, Parts, Product,
-    Scaling, Sketch, Spread, Stored, TiledCovariance,
+    Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, Cross, Gram, GramSums,
+    ImputedCovariance, LabelMap, Parts, Product, Scaling, Sketch, Spread, Stored, TiledCovariance,
 };
 use eigenstream::pass::{self, Unwatched};
 use eigenstream::source::block::Precision;
@@ -27,7 +27,9 @@ impl Rows {
 
     /// A feature whose present cells all weigh nothing has no mean, in the oracle either.
     fn have_means(&self, w: &Array1<f64>) -> bool {
-        let seen = |column: ndarray::ArrayView1<'_, f64>| column.iter().zip(w).any(|(x, w)| !x.is_nan() && *w > 0.0);
+        let seen = |column: ndarray::ArrayView1<'_, f64>| {
+            column.iter().zip(w).any(|(x, w)| !x.is_nan() && *w > 0.0)
+        };
         self.x.columns().into_iter().all(seen)
     }
 
@@ -48,7 +50,13 @@ impl Rows {
         block
     }
 
-    fn fold<A: Accumulate>(&self, fresh: impl Fn() -> A, cuts: &[usize], weighted: bool, f_order: bool) -> A::Output {
+    fn fold<A: Accumulate>(
+        &self,
+        fresh: impl Fn() -> A,
+        cuts: &[usize],
+        weighted: bool,
+        f_order: bool,
+    ) -> A::Output {
         let mut total = fresh();
         for pair in cuts.windows(2) {
             let mut part = fresh();
@@ -65,39 +73,62 @@ fn agrees(found: &CoMoment, rows: &Rows, weighted: bool) {
     let w = rows.weights(weighted);
     let expected = two_pass(&rows.x, &w);
     assert_eq!(found.moments.rows, n as u64);
-    assert!((found.moments.weight - expected.weight).abs() <= f64::EPSILON * n as f64 * expected.weight);
+    assert!(
+        (found.moments.weight - expected.weight).abs() <= f64::EPSILON * n as f64 * expected.weight
+    );
     if expected.weight == 0.0 {
         return;
     }
     for j in 0..rows.x.ncols() {
         let (a, b) = (found.moments.mean[j], expected.mean[j]);
         assert!(a.is_nan() == b.is_nan(), "mean {j}: {a} against {b}");
-        assert!(b.is_nan() || (a - b).abs() <= 4.0 * f64::EPSILON * (1.0 + b.abs()), "mean {j}: {a} against {b}");
+        assert!(
+            b.is_nan() || (a - b).abs() <= 4.0 * f64::EPSILON * (1.0 + b.abs()),
+            "mean {j}: {a} against {b}"
+        );
     }
     for ((i, j), e) in expected.s.indexed_iter() {
         // The rows lie within 1 of their offset, so the weight bounds every entry of S.
         let f = found.s[[i, j]];
-        assert!((f - e).abs() <= 16.0 * f64::EPSILON * expected.weight, "S[{i},{j}]: {f} against {e}");
+        assert!(
+            (f - e).abs() <= 16.0 * f64::EPSILON * expected.weight,
+            "S[{i},{j}]: {f} against {e}"
+        );
     }
 }
 
 /// Up to 40 rows × 5 features around a mean of any size up to 1e8, with cuts that leave empty blocks.
 fn rows_and_cuts(missing: bool) -> impl Strategy<Value = (Rows, Vec<usize>)> {
-    (1usize..40, 1usize..5, prop_oneof![Just(0.0), Just(1.0), Just(-1e4), Just(1e8)]).prop_flat_map(move |(n, d, offset)| {
-        let cell = (-1.0f64..1.0, 0u8..10).prop_map(move |(v, hole)| if missing && hole == 0 { f64::NAN } else { offset + v });
-        let cells = prop::collection::vec(cell, n * d);
-        let weights = prop::collection::vec(prop_oneof![Just(0.0), 0.1f64..5.0], n);
-        let cuts = prop::collection::vec(0..=n, 0..6);
-        (cells, weights, cuts).prop_map(move |(cells, w, mut cuts)| {
-            cuts.extend([0, n]);
-            cuts.sort_unstable();
-            (Rows { x: Array2::from_shape_vec((n, d), cells).unwrap(), w: Array1::from_vec(w) }, cuts)
-        })
-    })
+    (1usize..40, 1usize..5, prop_oneof![Just(0.0), Just(1.0), Just(-1e4), Just(1e8)]).prop_flat_map(
+        move |(n, d, offset)| {
+            let cell = (-1.0f64..1.0, 0u8..10).prop_map(move |(v, hole)| {
+                if missing && hole == 0 { f64::NAN } else { offset + v }
+            });
+            let cells = prop::collection::vec(cell, n * d);
+            let weights = prop::collection::vec(prop_oneof![Just(0.0), 0.1f64..5.0], n);
+            let cuts = prop::collection::vec(0..=n, 0..6);
+            (cells, weights, cuts).prop_map(move |(cells, w, mut cuts)| {
+                cuts.extend([0, n]);
+                cuts.sort_unstable();
+                (
+                    Rows {
+                        x: Array2::from_shape_vec((n, d), cells).unwrap(),
+                        w: Array1::from_vec(w),
+                    },
+                    cuts,
+                )
+            })
+        },
+    )
 }
 
 /// Stored in the middle and read back, the sums go on to the same bytes; and what is added can be taken out again.
-fn stored_law<A: Stored<Output = CoMoment> + Clone>(rows: &Rows, cuts: &[usize], weighted: bool, fresh: impl Fn() -> A) {
+fn stored_law<A: Stored<Output = CoMoment> + Clone>(
+    rows: &Rows,
+    cuts: &[usize],
+    weighted: bool,
+    fresh: impl Fn() -> A,
+) {
     let (n, d) = rows.x.dim();
     let middle = cuts[cuts.len() / 2];
     let mut straight = fresh();
@@ -121,10 +152,20 @@ fn stored_law<A: Stored<Output = CoMoment> + Clone>(rows: &Rows, cuts: &[usize],
     let (left, first) = (straight.finish(), first.finish());
     assert_eq!(left.moments.rows, first.moments.rows);
     if first.moments.weight > 0.0 {
-        let scale = expected.moments.weight.max(1.0) * expected.moments.weight.max(1.0) / first.moments.weight.min(1.0);
-        left.s.iter().zip(&first.s).for_each(|(a, b)| assert!((a - b).abs() <= 1e-13 * scale, "{a} against {b}"));
-        let near = |a: &f64, b: &f64| a.is_nan() || b.is_nan() || (a - b).abs() <= 1e-13 * scale * (1.0 + b.abs());
-        left.moments.mean.iter().zip(&first.moments.mean).for_each(|(a, b)| assert!(near(a, b), "{a} against {b}"));
+        let scale = expected.moments.weight.max(1.0) * expected.moments.weight.max(1.0)
+            / first.moments.weight.min(1.0);
+        left.s
+            .iter()
+            .zip(&first.s)
+            .for_each(|(a, b)| assert!((a - b).abs() <= 1e-13 * scale, "{a} against {b}"));
+        let near = |a: &f64, b: &f64| {
+            a.is_nan() || b.is_nan() || (a - b).abs() <= 1e-13 * scale * (1.0 + b.abs())
+        };
+        left.moments
+            .mean
+            .iter()
+            .zip(&first.moments.mean)
+            .for_each(|(a, b)| assert!(near(a, b), "{a} against {b}"));
     }
 }
 
@@ -299,7 +340,8 @@ fn close_product(found: &Array2<f64>, expected: &Array2<f64>, weight: f64) {
 }
 
 fn sample() -> Rows {
-    let x = Array2::from_shape_fn((50, 4), |(i, j)| ((i * 31 + j * 17) % 23) as f64 + 0.25 * j as f64);
+    let x =
+        Array2::from_shape_fn((50, 4), |(i, j)| ((i * 31 + j * 17) % 23) as f64 + 0.25 * j as f64);
     Rows { x, w: Array1::ones(50) }
 }
 
@@ -332,7 +374,9 @@ fn a_fresh_accumulator_is_the_identity() {
 fn one_row_has_a_mean_and_no_spread() {
     let rows = Rows { x: Array2::from_elem((1, 3), 1e8 + 0.5), w: Array1::ones(1) };
     let found = rows.fold(|| Covariance::new(3), &[0, 1], false, false);
-    assert!(found.s.iter().all(|v| *v == 0.0) && found.moments.mean.iter().all(|m| *m == 1e8 + 0.5));
+    assert!(
+        found.s.iter().all(|v| *v == 0.0) && found.moments.mean.iter().all(|m| *m == 1e8 + 0.5)
+    );
 }
 
 #[test]
@@ -363,9 +407,12 @@ fn f32_products_are_near_and_say_how_near() {
 
 #[test]
 fn a_fold_gives_the_same_bytes_for_any_number_of_threads() {
-    let x = Array2::from_shape_fn((1000, 7), |(i, j)| ((i * 7919 + j * 104_729) % 1009) as f64 / 37.0);
+    let x =
+        Array2::from_shape_fn((1000, 7), |(i, j)| ((i * 7919 + j * 104_729) % 1009) as f64 / 37.0);
     let source = InMemory::new(x, 64);
-    let fold = |threads| pass::fold(&source, threads, &Unwatched, || Covariance::new(7)).unwrap().0.finish();
+    let fold = |threads| {
+        pass::fold(&source, threads, &Unwatched, || Covariance::new(7)).unwrap().0.finish()
+    };
     let one = fold(1);
     for threads in [2, 5, 16] {
         assert_eq!(fold(threads), one, "{threads} threads");
@@ -376,7 +423,8 @@ fn a_fold_gives_the_same_bytes_for_any_number_of_threads() {
 #[test]
 fn several_fits_in_one_process_do_not_hang() {
     use eigenstream::solve::{Scaling, rules::Components, solve};
-    let x = Array2::from_shape_fn((600, 150), |(i, j)| ((i * 7919 + j * 104_729) % 1009) as f64 / 37.0);
+    let x =
+        Array2::from_shape_fn((600, 150), |(i, j)| ((i * 7919 + j * 104_729) % 1009) as f64 / 37.0);
     let fit = || {
         let source = InMemory::new(x.clone(), 100);
         let (sums, _) = pass::fold(&source, 2, &Unwatched, || Covariance::new(150)).unwrap();
@@ -385,7 +433,8 @@ fn several_fits_in_one_process_do_not_hang() {
     };
     let alone = fit();
     std::thread::scope(|scope| {
-        let fits: Vec<_> = (0..4).map(|_| scope.spawn(|| (0..15).map(|_| fit()).collect::<Vec<_>>())).collect();
+        let fits: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| (0..15).map(|_| fit()).collect::<Vec<_>>())).collect();
         for fits in fits {
             assert!(fits.join().unwrap().iter().all(|e| *e == alone), "the same digits every time");
         }

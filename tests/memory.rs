@@ -35,10 +35,24 @@ pub const SLACK: u64 = 12 << 20;
 fn peak_memory_does_not_grow_with_rows() {
     let dir = Workdir::new();
     for (name, rows) in [("small", "60000"), ("large", "600000")] {
-        dir.ok(&["generate", "lowrank", "--rows", rows, "--columns", "24", "--files", "3", "--row-group", "10000", "-o", name]);
+        dir.ok(&[
+            "generate",
+            "lowrank",
+            "--rows",
+            rows,
+            "--columns",
+            "24",
+            "--files",
+            "3",
+            "--row-group",
+            "10000",
+            "-o",
+            name,
+        ]);
     }
     let fit = |data: &str| peak(&dir, &["fit", data, "-o", "m", "--quiet"]);
-    let transform = |data: &str, out: &str| peak(&dir, &["transform", "m", data, "-o", out, "--quiet"]);
+    let transform =
+        |data: &str, out: &str| peak(&dir, &["transform", "m", data, "-o", out, "--quiet"]);
     let (small, large) = (fit("small"), fit("large"));
     assert!(large < small + SLACK, "fit: {small} bytes, ten times the rows {large}");
     let (small, large) = (transform("small", "a.parquet"), transform("large", "b.parquet"));
@@ -48,11 +62,55 @@ fn peak_memory_does_not_grow_with_rows() {
 #[test]
 fn the_plan_keeps_its_word() {
     let dir = Workdir::new();
-    dir.ok(&["generate", "lowrank", "--rows", "100000", "--columns", "100", "--files", "2", "-o", "tall"]);
-    dir.ok(&["generate", "embedding", "--rows", "20000", "--columns", "700", "--files", "2", "-o", "vectors"]);
-    dir.ok(&["generate", "nulls", "--rows", "20000", "--columns", "300", "--files", "2", "-o", "nulls"]);
+    dir.ok(&[
+        "generate",
+        "lowrank",
+        "--rows",
+        "100000",
+        "--columns",
+        "100",
+        "--files",
+        "2",
+        "-o",
+        "tall",
+    ]);
+    dir.ok(&[
+        "generate",
+        "embedding",
+        "--rows",
+        "20000",
+        "--columns",
+        "700",
+        "--files",
+        "2",
+        "-o",
+        "vectors",
+    ]);
+    dir.ok(&[
+        "generate",
+        "nulls",
+        "--rows",
+        "20000",
+        "--columns",
+        "300",
+        "--files",
+        "2",
+        "-o",
+        "nulls",
+    ]);
     dir.ok(&["generate", "wide", "--rows", "503", "-o", "wide"]);
-    dir.ok(&["generate", "embedding", "--rows", "1500", "--columns", "4000", "--row-group", "100", "-o", "spooled"]);
+    dir.ok(&[
+        "generate",
+        "embedding",
+        "--rows",
+        "1500",
+        "--columns",
+        "4000",
+        "--row-group",
+        "100",
+        "-o",
+        "spooled",
+    ]);
     dir.ok(&["generate", "smallgroups", "--rows", "400000", "--files", "1", "-o", "groups"]);
     for (data, options) in [
         ("tall", vec![]),
@@ -68,11 +126,24 @@ fn the_plan_keeps_its_word() {
         ("wide", vec!["--form", "randomized", "--tolerance", "1e-2"]),
         ("spooled", vec!["--form", "dual", "--exclude", "id"]),
         ("vectors", vec!["--form", "randomized", "--tolerance", "1e-2", "--exclude", "id"]),
-        ("vectors", vec!["--form", "randomized", "--tolerance", "1e-2", "--exclude", "id", "--precision", "mixed"]),
+        (
+            "vectors",
+            vec![
+                "--form",
+                "randomized",
+                "--tolerance",
+                "1e-2",
+                "--exclude",
+                "id",
+                "--precision",
+                "mixed",
+            ],
+        ),
     ] {
         let plan: Vec<&str> = ["plan", data].iter().chain(&options).copied().collect();
         let planned = dir.json(&plan)["peak_bytes"].as_u64().unwrap();
-        let fit: Vec<&str> = ["fit", data, "-o", "m", "--quiet"].iter().chain(&options).copied().collect();
+        let fit: Vec<&str> =
+            ["fit", data, "-o", "m", "--quiet"].iter().chain(&options).copied().collect();
         let held = peak(&dir, &fit);
         assert!(held <= planned + SLACK, "{data}: planned {planned} bytes, held {held}");
     }
@@ -81,31 +152,68 @@ fn the_plan_keeps_its_word() {
 #[test]
 fn a_second_pass_stays_within_its_budget() {
     let dir = Workdir::new();
-    dir.ok(&["generate", "lowrank", "--rows", "200000", "--columns", "60", "--files", "3", "-o", "d"]);
+    dir.ok(&[
+        "generate",
+        "lowrank",
+        "--rows",
+        "200000",
+        "--columns",
+        "60",
+        "--files",
+        "3",
+        "-o",
+        "d",
+    ]);
     dir.ok(&["fit", "d", "--exclude", "id", "-k", "40", "-o", "m"]);
-    for options in [vec!["--keep-all"], vec!["--compression", "zstd"], vec!["--keep", "id", "--diagnostics"]] {
-        let small: Vec<&str> =
-            ["transform", "m", "d", "-o", "s.parquet", "--memory", "40MB"].iter().chain(&options).copied().collect();
+    for options in
+        [vec!["--keep-all"], vec!["--compression", "zstd"], vec!["--keep", "id", "--diagnostics"]]
+    {
+        let small: Vec<&str> = ["transform", "m", "d", "-o", "s.parquet", "--memory", "40MB"]
+            .iter()
+            .chain(&options)
+            .copied()
+            .collect();
         let said = dir.fails(1, &small);
-        let allowed: u64 = said.split("allow --memory ").nth(1).unwrap().trim_end_matches("MB").parse().unwrap();
+        let allowed: u64 =
+            said.split("allow --memory ").nth(1).unwrap().trim_end_matches("MB").parse().unwrap();
         let memory = format!("{allowed}MB");
         let args: Vec<&str> =
-            ["transform", "m", "d", "-o", "s.parquet", "--quiet", "--memory", &memory].iter().chain(&options).copied().collect();
+            ["transform", "m", "d", "-o", "s.parquet", "--quiet", "--memory", &memory]
+                .iter()
+                .chain(&options)
+                .copied()
+                .collect();
         let held = peak(&dir, &args);
-        assert!(held <= allowed * 1_000_000 + SLACK, "{options:?}: allowed {allowed} MB, held {held}");
+        assert!(
+            held <= allowed * 1_000_000 + SLACK,
+            "{options:?}: allowed {allowed} MB, held {held}"
+        );
     }
 }
 
 #[test]
 fn a_small_budget_means_fewer_threads_not_more_memory() {
     let dir = Workdir::new();
-    dir.ok(&["generate", "lowrank", "--rows", "100000", "--columns", "200", "--files", "4", "-o", "d"]);
+    dir.ok(&[
+        "generate",
+        "lowrank",
+        "--rows",
+        "100000",
+        "--columns",
+        "200",
+        "--files",
+        "4",
+        "-o",
+        "d",
+    ]);
     let plan = dir.json(&["plan", "d", "--threads", "4"]);
-    let (wanted, budget) = (plan["peak_bytes"].as_u64().unwrap(), plan["peak_bytes"].as_u64().unwrap() * 2 / 3);
+    let (wanted, budget) =
+        (plan["peak_bytes"].as_u64().unwrap(), plan["peak_bytes"].as_u64().unwrap() * 2 / 3);
     let memory = budget.to_string();
     let tight = dir.json(&["plan", "d", "--threads", "4", "--memory", &memory]);
     assert!(tight["threads"].as_u64().unwrap() < 4, "{wanted}: {tight}");
-    let held = peak(&dir, &["fit", "d", "--threads", "4", "--memory", &memory, "-o", "m", "--quiet"]);
+    let held =
+        peak(&dir, &["fit", "d", "--threads", "4", "--memory", &memory, "-o", "m", "--quiet"]);
     assert!(held <= budget + SLACK, "budget {budget}, held {held}");
 }
 
@@ -119,7 +227,9 @@ impl Cage {
     /// `None` where this user may not make one.
     fn new(name: &str, bytes: u64) -> Option<Cage> {
         let name = format!("eigenstream-test-{}-{name}", std::process::id());
-        for (root, limit) in [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")] {
+        for (root, limit) in
+            [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")]
+        {
             let path = std::path::Path::new(root).join(&name);
             if std::fs::create_dir(&path).is_ok() {
                 let cage = Cage { path };
@@ -134,7 +244,10 @@ impl Cage {
     fn run(&self, dir: &Workdir, args: &[&str]) -> (Option<i32>, String) {
         let script = format!("echo $$ > '{}/cgroup.procs' && exec \"$@\"", self.path.display());
         let mut command = std::process::Command::new("sh");
-        command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_eigenstream")]).args(args).current_dir(dir.path("."));
+        command
+            .args(["-c", &script, "sh", env!("CARGO_BIN_EXE_eigenstream")])
+            .args(args)
+            .current_dir(dir.path("."));
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     }
@@ -149,8 +262,30 @@ impl Drop for Cage {
 #[test]
 fn every_form_lives_under_a_hard_limit() {
     let dir = Workdir::new();
-    dir.ok(&["generate", "wide", "--rows", "700", "--columns", "3000", "--row-group", "100", "-o", "wide"]);
-    dir.ok(&["generate", "embedding", "--rows", "900", "--columns", "3000", "--row-group", "100", "-o", "vectors"]);
+    dir.ok(&[
+        "generate",
+        "wide",
+        "--rows",
+        "700",
+        "--columns",
+        "3000",
+        "--row-group",
+        "100",
+        "-o",
+        "wide",
+    ]);
+    dir.ok(&[
+        "generate",
+        "embedding",
+        "--rows",
+        "900",
+        "--columns",
+        "3000",
+        "--row-group",
+        "100",
+        "-o",
+        "vectors",
+    ]);
     let cases = ["primal", "dual", "randomized"].map(|form| [("wide", form), ("vectors", form)]);
     for (data, form) in cases.into_iter().flatten() {
         let columns = if data == "wide" { "x*" } else { "embedding" };
@@ -158,7 +293,11 @@ fn every_form_lives_under_a_hard_limit() {
         let plan: Vec<&str> = ["plan"].iter().chain(&spec).copied().collect();
         let budget = dir.json(&plan)["peak_bytes"].as_u64().unwrap();
         let memory = budget.to_string();
-        let fit: Vec<&str> = ["fit", "-o", "m", "--quiet", "--memory", &memory].iter().chain(&spec).copied().collect();
+        let fit: Vec<&str> = ["fit", "-o", "m", "--quiet", "--memory", &memory]
+            .iter()
+            .chain(&spec)
+            .copied()
+            .collect();
         let Some(cage) = Cage::new(&format!("{data}-{form}"), budget + SLACK) else {
             eprintln!("skipped: no permission to make a control group");
             return;

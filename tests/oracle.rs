@@ -12,16 +12,20 @@ pub struct Oracle {
 pub fn two_pass(x: &Array2<f64>, w: &Array1<f64>) -> Oracle {
     let (n, d) = x.dim();
     // Around each column's first value, so that the oracle does not lose the digits it is to check.
-    let first: Vec<f64> = (0..d).map(|j| x.column(j).iter().copied().find(|v| !v.is_nan()).unwrap_or(f64::NAN)).collect();
+    let first: Vec<f64> = (0..d)
+        .map(|j| x.column(j).iter().copied().find(|v| !v.is_nan()).unwrap_or(f64::NAN))
+        .collect();
     let shift: Vec<f64> = (0..d)
         .map(|j| {
             let present = (0..n).filter(|i| !x[[*i, j]].is_nan());
-            let (sum, total) = present.fold((0.0, 0.0), |(s, t), i| (s + w[i] * (x[[i, j]] - first[j]), t + w[i]));
+            let (sum, total) =
+                present.fold((0.0, 0.0), |(s, t), i| (s + w[i] * (x[[i, j]] - first[j]), t + w[i]));
             sum / total
         })
         .collect();
     let mean = Array1::from_shape_fn(d, |j| first[j] + shift[j]);
-    let cell = |i: usize, j: usize| if x[[i, j]].is_nan() { 0.0 } else { x[[i, j]] - first[j] - shift[j] };
+    let cell =
+        |i: usize, j: usize| if x[[i, j]].is_nan() { 0.0 } else { x[[i, j]] - first[j] - shift[j] };
     let mut s = Array2::zeros((d, d));
     for a in 0..d {
         for b in 0..d {

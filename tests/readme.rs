@@ -21,23 +21,32 @@ fn masked(text: &str) -> String {
         }
     }
     let text = words.join(" ");
-    if text.starts_with("certificate") { "certificate …".into() } else { text.replace("2 workers", "N workers") }
+    if text.starts_with("certificate") {
+        "certificate …".into()
+    } else {
+        text.replace("2 workers", "N workers")
+    }
 }
 
 #[test]
 fn the_tour_is_what_happens() {
-    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let readme =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
     let dir = Workdir::new();
     let mut commands = 0;
     for block in readme.split("```console\n").skip(1) {
         let block = block.split("```").next().unwrap();
-        let (command, expected) = block.strip_prefix("$ eigenstream ").unwrap().split_once('\n').unwrap();
+        let (command, expected) =
+            block.strip_prefix("$ eigenstream ").unwrap().split_once('\n').unwrap();
         let shell = format!("'{}' {command} 2>&1", env!("CARGO_BIN_EXE_eigenstream"));
-        let output = Command::new("sh").args(["-c", &shell]).current_dir(dir.path(".")).output().unwrap();
+        let output =
+            Command::new("sh").args(["-c", &shell]).current_dir(dir.path(".")).output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{command}: {said}");
         let lines = |text: &str| text.lines().map(masked).collect::<Vec<_>>();
-        if std::thread::available_parallelism().is_ok_and(|n| n.get() == 2) || !command.starts_with("plan") {
+        if std::thread::available_parallelism().is_ok_and(|n| n.get() == 2)
+            || !command.starts_with("plan")
+        {
             assert_eq!(lines(&said), lines(expected), "{command}");
         }
         commands += 1;

@@ -12,7 +12,10 @@ fn scale() -> usize {
 fn with_handles(dir: &Workdir, handles: usize, args: &[&str]) -> (Option<i32>, String) {
     let script = format!("ulimit -n {handles} && exec \"$@\"");
     let mut command = std::process::Command::new("sh");
-    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_eigenstream")]).args(args).current_dir(dir.path("."));
+    command
+        .args(["-c", &script, "sh", env!("CARGO_BIN_EXE_eigenstream")])
+        .args(args)
+        .current_dir(dir.path("."));
     let output = command.output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
@@ -23,23 +26,55 @@ fn many_files_take_few_handles_and_flat_memory() {
     let files = 500 * scale();
     let generate = |files: usize, to: &str| {
         let (rows, files) = ((files * 20).to_string(), files.to_string());
-        dir.ok(&["generate", "labels", "--rows", &rows, "--columns", "5", "--files", &files, "-o", to, "--quiet"]);
+        dir.ok(&[
+            "generate",
+            "labels",
+            "--rows",
+            &rows,
+            "--columns",
+            "5",
+            "--files",
+            &files,
+            "-o",
+            to,
+            "--quiet",
+        ]);
     };
     generate(files, "many");
     generate(files / 10, "few");
-    let scan = |data: &'static str| ["scan", data, "--columns", "x*", "--label", "label_string", "-o", "s", "--quiet"];
+    let scan = |data: &'static str| {
+        ["scan", data, "--columns", "x*", "--label", "label_string", "-o", "s", "--quiet"]
+    };
     let (few, many) = (peak_of(&dir, &scan("few"), true), peak_of(&dir, &scan("many"), true));
     // What a file leaves behind: its path, its sizes and its entry in the ledger, which is written as JSON.
     let each = (many.saturating_sub(few)) / (files - files / 10) as u64;
-    println!("scan of {files} files: {} kB, of {} files {} kB; {each} bytes a file", many / 1024, files / 10, few / 1024);
+    println!(
+        "scan of {files} files: {} kB, of {} files {} kB; {each} bytes a file",
+        many / 1024,
+        files / 10,
+        few / 1024
+    );
     assert!(each < 8_192, "{each} bytes a file");
     let (code, said) = with_handles(&dir, 40, &scan("many"));
     assert_eq!(code, Some(0), "{said}");
     let one = std::fs::read(dir.path("s")).unwrap();
     dir.ok(&["solve", "s", "-k", "3", "-o", "a", "--quiet"]);
-    dir.ok(&["fit", "many", "--columns", "x*", "--label", "label_string", "-k", "3", "-o", "b", "--quiet"]);
+    dir.ok(&[
+        "fit",
+        "many",
+        "--columns",
+        "x*",
+        "--label",
+        "label_string",
+        "-k",
+        "3",
+        "-o",
+        "b",
+        "--quiet",
+    ]);
     assert!(std::fs::read(dir.path("a")).unwrap() == std::fs::read(dir.path("b")).unwrap());
-    let (code, said) = with_handles(&dir, 60, &["transform", "a", "many", "-o", "scores", "--quiet"]);
+    let (code, said) =
+        with_handles(&dir, 60, &["transform", "a", "many", "-o", "scores", "--quiet"]);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(std::fs::read_dir(dir.path("scores")).unwrap().count(), files);
     assert!(one.len() > 1_000);
@@ -51,7 +86,19 @@ fn ten_thousand_row_groups_are_no_more_than_ten() {
     let groups = 1_000 * scale();
     let generate = |groups: usize, to: &str| {
         let rows = (groups * 100).to_string();
-        dir.ok(&["generate", "smallgroups", "--rows", &rows, "--columns", "8", "--files", "1", "-o", to, "--quiet"]);
+        dir.ok(&[
+            "generate",
+            "smallgroups",
+            "--rows",
+            &rows,
+            "--columns",
+            "8",
+            "--files",
+            "1",
+            "-o",
+            to,
+            "--quiet",
+        ]);
     };
     generate(groups, "many");
     generate(groups / 10, "few");
@@ -59,6 +106,11 @@ fn ten_thousand_row_groups_are_no_more_than_ten() {
     let (few, many) = (peak_of(&dir, &scan("few"), true), peak_of(&dir, &scan("many"), true));
     // The parsed footer knows every row group.
     let each = (many.saturating_sub(few)) / (groups - groups / 10) as u64;
-    println!("scan of {groups} row groups: {} kB, of {} {} kB; {each} bytes a group", many / 1024, groups / 10, few / 1024);
+    println!(
+        "scan of {groups} row groups: {} kB, of {} {} kB; {each} bytes a group",
+        many / 1024,
+        groups / 10,
+        few / 1024
+    );
     assert!(each < 32_768, "{each} bytes a row group");
 }

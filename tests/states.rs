@@ -2,7 +2,7 @@
 
 use crate::theory::rows;
 use crate::workdir::{Workdir, array, close, doubles, matrix};
-use arrow::array::{ArrayRef, Float64Array, StringArray};
+use arrow_array::{ArrayRef, Float64Array, StringArray};
 use ndarray::{Array1, Array2, Axis, s};
 use serde_json::Value;
 use std::sync::Arc;
@@ -14,7 +14,20 @@ fn model(dir: &Workdir, name: &str) -> Vec<u8> {
 /// Four files of rows with a class, a number and a weight.
 fn labelled(rows: &str) -> Workdir {
     let dir = Workdir::new();
-    dir.ok(&["generate", "labels", "--rows", rows, "--columns", "5", "--files", "4", "--row-group", "700", "-o", "d"]);
+    dir.ok(&[
+        "generate",
+        "labels",
+        "--rows",
+        rows,
+        "--columns",
+        "5",
+        "--files",
+        "4",
+        "--row-group",
+        "700",
+        "-o",
+        "d",
+    ]);
     dir
 }
 
@@ -24,9 +37,12 @@ fn holes(dir: &Workdir) {
     for f in 0..4 {
         let part = x.slice(s![500 * f..500 * (f + 1), ..]);
         let cell = |i: usize, j: usize| ((i * 5 + j * 3 + f) % 23 != 7).then(|| part[[i, j]]);
-        let column = |j: usize| Arc::new(Float64Array::from_iter((0..500).map(|i| cell(i, j)))) as ArrayRef;
-        let mut columns: Vec<(String, ArrayRef)> = (0..4).map(|j| (format!("x{j}"), column(j))).collect();
-        columns.push(("y".into(), doubles((0..500).map(|i| part[[i, 0]] + (i % 7) as f64).collect())));
+        let column =
+            |j: usize| Arc::new(Float64Array::from_iter((0..500).map(|i| cell(i, j)))) as ArrayRef;
+        let mut columns: Vec<(String, ArrayRef)> =
+            (0..4).map(|j| (format!("x{j}"), column(j))).collect();
+        columns
+            .push(("y".into(), doubles((0..500).map(|i| part[[i, 0]] + (i % 7) as f64).collect())));
         dir.table(&format!("h/part-00{f}.parquet"), columns, 130);
     }
 }
@@ -38,9 +54,35 @@ fn run(dir: &Workdir, words: &str) {
 #[test]
 fn a_fit_is_a_scan_and_a_solve_byte_for_byte() {
     let dir = labelled("9000");
-    dir.ok(&["generate", "nulls", "--rows", "5000", "--columns", "6", "--files", "2", "--row-group", "900", "-o", "n"]);
+    dir.ok(&[
+        "generate",
+        "nulls",
+        "--rows",
+        "5000",
+        "--columns",
+        "6",
+        "--files",
+        "2",
+        "--row-group",
+        "900",
+        "-o",
+        "n",
+    ]);
     holes(&dir);
-    dir.ok(&["generate", "wide", "--rows", "2500", "--columns", "1030", "--files", "2", "--row-group", "500", "-o", "w"]);
+    dir.ok(&[
+        "generate",
+        "wide",
+        "--rows",
+        "2500",
+        "--columns",
+        "1030",
+        "--files",
+        "2",
+        "--row-group",
+        "500",
+        "-o",
+        "w",
+    ]);
     let x = "d --columns x*";
     // (data and what the scan is told, what solve and fit are told, what only fit is told)
     for (scan, both, fit) in [
@@ -52,10 +94,18 @@ fn a_fit_is_a_scan_and_a_solve_byte_for_byte() {
         ("n --exclude id --nulls mean", "-k 4 --standardize", ""),
         ("w", "-k 4", "--form primal"),
         ("d --columns x* --label label_string", "--method spca -k 2", ""),
-        ("d --columns x* --label label_string", "--method spca -k 2 --with-variance --standardize --no-center", ""),
+        (
+            "d --columns x* --label label_string",
+            "--method spca -k 2 --with-variance --standardize --no-center",
+            "",
+        ),
         ("d --columns x* --label label_int", "--method spca -k 1", ""),
         ("d --columns x* --label label_int --classes", "--method spca -k 3 --form primal", ""),
-        ("d --columns x* --label label_string,label_int", "--method spca -k 3 --label-kernel linear", ""),
+        (
+            "d --columns x* --label label_string,label_int",
+            "--method spca -k 3 --label-kernel linear",
+            "",
+        ),
         ("n --exclude id,x0 --nulls drop --label x0", "--method spca", ""),
         ("h --columns x* --nulls mean --label y", "--method spca --with-variance", ""),
     ] {
@@ -63,7 +113,10 @@ fn a_fit_is_a_scan_and_a_solve_byte_for_byte() {
         run(&dir, &format!("solve s.state {both} -o a"));
         run(&dir, format!("fit {scan} {both} {fit} -o b").replace("  ", " ").as_str());
         assert!(model(&dir, "a") == model(&dir, "b"), "{scan} | {both}");
-        run(&dir, format!("fit {scan} {both} --checkpoint c --checkpoint-seconds 0 -o c.model").as_str());
+        run(
+            &dir,
+            format!("fit {scan} {both} --checkpoint c --checkpoint-seconds 0 -o c.model").as_str(),
+        );
         assert!(model(&dir, "c.model") == model(&dir, "b"), "by a checkpoint: {scan} | {both}");
         assert!(!dir.path("c").exists(), "a checkpoint goes when its work is done");
     }
@@ -71,7 +124,10 @@ fn a_fit_is_a_scan_and_a_solve_byte_for_byte() {
     run(&dir, "scan d --columns x* --label label_int -o s.state");
     for q in ["1", "3", "5"] {
         run(&dir, &format!("solve s.state --score-by label_int --keep-features {q} -k 2 -o a"));
-        run(&dir, &format!("fit d --columns x* --score-by label_int --keep-features {q} -k 2 -o b"));
+        run(
+            &dir,
+            &format!("fit d --columns x* --score-by label_int --keep-features {q} -k 2 -o b"),
+        );
         assert!(model(&dir, "a") == model(&dir, "b"), "{q} features");
     }
     // Same bytes for any threads and memory.
@@ -89,8 +145,28 @@ fn a_scan_tells_what_it_leaves_out() {
     let note = fit.lines().find(|l| l.contains("dropped for")).unwrap();
     assert!(scan.contains(note) && scan.contains("features: 4 of 5 columns"), "{scan}");
     let solve = dir.ok(&["solve", "s.state", "--columns", "x0", "-o", "m"]).stderr;
-    assert!(solve.contains("were dropped for nulls in any feature of the state, also those that are left out here"), "{solve}");
-    let by = dir.ok(&["scan", "n", "--exclude", "id", "--nulls", "drop", "--by", "id", "-o", "by", "--columns", "x0,x1"]).stderr;
+    assert!(
+        solve.contains(
+            "were dropped for nulls in any feature of the state, also those that are left out here"
+        ),
+        "{solve}"
+    );
+    let by = dir
+        .ok(&[
+            "scan",
+            "n",
+            "--exclude",
+            "id",
+            "--nulls",
+            "drop",
+            "--by",
+            "id",
+            "-o",
+            "by",
+            "--columns",
+            "x0,x1",
+        ])
+        .stderr;
     assert!(by.contains("dropped for"), "{by}");
 }
 
@@ -108,8 +184,14 @@ fn a_subset_of_the_columns_is_a_fit_of_them() {
         close(&matrix(&a["components"]), &matrix(&b["components"]), 1e-9, 1.0);
     }
     run(&dir, "solve s.state --exclude x3 -o a");
-    assert_eq!(dir.json(&["inspect", "a"])["features"], serde_json::json!(["x0", "x1", "x2", "x4"]));
-    assert!(dir.fails(2, &["solve", "s.state", "--columns", "y*", "-o", "a"]).contains("no column 'y*'"));
+    assert_eq!(
+        dir.json(&["inspect", "a"])["features"],
+        serde_json::json!(["x0", "x1", "x2", "x4"])
+    );
+    assert!(
+        dir.fails(2, &["solve", "s.state", "--columns", "y*", "-o", "a"])
+            .contains("no column 'y*'")
+    );
 }
 
 fn same_model(a: &Value, b: &Value, tolerance: f64) {
@@ -123,20 +205,55 @@ fn same_model(a: &Value, b: &Value, tolerance: f64) {
 #[test]
 fn states_add_up_and_come_apart() {
     let dir = labelled("6000");
-    dir.ok(&["generate", "nulls", "--rows", "4000", "--columns", "5", "--files", "4", "--row-group", "500", "-o", "n"]);
+    dir.ok(&[
+        "generate",
+        "nulls",
+        "--rows",
+        "4000",
+        "--columns",
+        "5",
+        "--files",
+        "4",
+        "--row-group",
+        "500",
+        "-o",
+        "n",
+    ]);
     holes(&dir);
-    dir.ok(&["generate", "wide", "--rows", "3000", "--columns", "1030", "--files", "4", "--row-group", "500", "-o", "w"]);
+    dir.ok(&[
+        "generate",
+        "wide",
+        "--rows",
+        "3000",
+        "--columns",
+        "1030",
+        "--files",
+        "4",
+        "--row-group",
+        "500",
+        "-o",
+        "w",
+    ]);
     for (data, options, methods) in [
-        ("d", "--columns x* --label label_string --weight weight", &["-k 3", "--method spca -k 3"][..]),
+        (
+            "d",
+            "--columns x* --label label_string --weight weight",
+            &["-k 3", "--method spca -k 3"][..],
+        ),
         ("d", "--columns x* --label label_int", &["-k 3 --standardize", "--method spca"]),
         ("d", "--columns x* --label label_string --folds 3", &["-k 3"]),
         ("n", "--exclude id,x0 --nulls drop --label x0", &["-k 3", "--method spca"]),
         ("h", "--columns x* --nulls mean --label y", &["-k 3", "--method spca"]),
         ("w", "", &["-k 3"]),
     ] {
-        let scan = |files: &str, to: &str| run(&dir, format!("scan {files} {options} -o {to}").replace("  ", " ").trim());
+        let scan = |files: &str, to: &str| {
+            run(&dir, format!("scan {files} {options} -o {to}").replace("  ", " ").trim())
+        };
         (0..4).for_each(|i| scan(&format!("{data}/part-00{i}.parquet"), &format!("p{i}.state")));
-        scan(&format!("{data}/part-000.parquet {data}/part-001.parquet {data}/part-002.parquet"), "three.state");
+        scan(
+            &format!("{data}/part-000.parquet {data}/part-001.parquet {data}/part-002.parquet"),
+            "three.state",
+        );
         scan(data, "all.state");
         run(&dir, "merge p0.state p1.state p2.state p3.state -o merged.state");
         run(&dir, "subtract merged.state p3.state -o less.state");
@@ -155,7 +272,11 @@ fn states_add_up_and_come_apart() {
         // All of it taken out leaves nothing, and what is nothing is told.
         run(&dir, "subtract p0.state p0.state -o none.state");
         let said = dir.fails(1, &["solve", "none.state", "-o", "m"]);
-        assert!(said.contains("0 rows left, but a variance needs at least 2") || said.contains("column"), "{said}");
+        assert!(
+            said.contains("0 rows left, but a variance needs at least 2")
+                || said.contains("column"),
+            "{said}"
+        );
     }
 }
 
@@ -180,12 +301,20 @@ fn lost_digits_are_told() {
         run.stderr
     );
     let run = dir.ok(&["solve", "rest.state", "-o", "m"]);
-    assert!(run.stderr.contains("warning: subtractions have cost this state about 12 of 16 digits"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("warning: subtractions have cost this state about 12 of 16 digits"),
+        "{}",
+        run.stderr
+    );
     let lost = dir.json(&["inspect", "m"])["certificate"]["lost_digits"].as_f64().unwrap();
     assert!((11.5..12.5).contains(&lost), "{lost}");
     // inspect shows a state, too.
     let page = dir.ok(&["inspect", "rest.state"]).stdout;
-    assert!(page.starts_with("state: 400 rows × 3 features from 1 file") && page.contains("digits lost"), "{page}");
+    assert!(
+        page.starts_with("state: 400 rows × 3 features from 1 file")
+            && page.contains("digits lost"),
+        "{page}"
+    );
     assert_eq!(dir.json(&["inspect", "rest.state"])["tally"]["rows"], 400);
     // A state that was never cut has no such line.
     dir.ok(&["solve", "all.state", "-o", "m"]);
@@ -217,14 +346,29 @@ fn the_ledger_counts_nothing_twice() {
         "subtract: d/part-001.parquet: was never added to the state, so it cannot be taken out"
     );
     // A new file under a known name.
-    dir.ok(&["generate", "labels", "--rows", "300", "--columns", "5", "--files", "1", "--seed", "9", "-o", "e"]);
+    dir.ok(&[
+        "generate",
+        "labels",
+        "--rows",
+        "300",
+        "--columns",
+        "5",
+        "--files",
+        "1",
+        "--seed",
+        "9",
+        "-o",
+        "e",
+    ]);
     std::fs::copy(dir.path("e/part-000.parquet"), dir.path("d/part-000.parquet")).unwrap();
     let changed = "d/part-000.parquet: has changed since it was added to the state";
     assert!(fails(1, "fit d --columns x* --state ab.state -o m").contains(changed));
     assert!(fails(1, "fit d --columns x* --state ab.state --skip-known -o m").contains(changed));
     run(&dir, "scan d/part-000.parquet --columns x* -o new.state");
     assert!(fails(1, "merge a.state new.state -o x").contains(changed));
-    assert!(fails(1, "subtract a.state new.state -o x").contains("is in the state with other content"));
+    assert!(
+        fails(1, "subtract a.state new.state -o x").contains("is in the state with other content")
+    );
     // States of other things.
     run(&dir, "scan d/part-002.parquet --columns x0,x1 -o few.state");
     assert_eq!(
@@ -233,29 +377,61 @@ fn the_ledger_counts_nothing_twice() {
     );
     run(&dir, "scan d/part-002.parquet --columns x* --label label_int -o label.state");
     assert!(fails(2, "merge b.state label.state -o x").contains("different labels"));
-    assert!(fails(2, "solve b.state --method spca -o x").contains("this state has no labels; scan with --label"));
-    assert!(fails(2, "solve b.state --score-by x0 --keep-features 2 -o x").contains("no labels to score by"));
+    assert!(
+        fails(2, "solve b.state --method spca -o x")
+            .contains("this state has no labels; scan with --label")
+    );
+    assert!(
+        fails(2, "solve b.state --score-by x0 --keep-features 2 -o x")
+            .contains("no labels to score by")
+    );
     assert!(fails(2, "solve b.state --form dual -o x").contains("--form dual needs the rows"));
-    assert!(fails(2, "solve label.state --score-by y --keep-features 2 -o x").contains("was scanned with label label_int"));
+    assert!(
+        fails(2, "solve label.state --score-by y --keep-features 2 -o x")
+            .contains("was scanned with label label_int")
+    );
     assert!(fails(2, "solve b.state --method kpca -o x").contains("kernel methods compare rows"));
     assert!(fails(1, "solve m.parquet -o x").contains("cannot open m.parquet"));
     run(&dir, "solve b.state -o m");
+    assert!(fails(1, "solve m -o x").contains(
+        "m: is not an eigenstream state (it holds a model); make one with eigenstream scan"
+    ));
     assert!(
-        fails(1, "solve m -o x").contains("m: is not an eigenstream state (it holds a model); make one with eigenstream scan")
+        fails(1, "transform b.state d -o x.parquet")
+            .contains("is not an eigenstream model (it holds a state)")
     );
-    assert!(fails(1, "transform b.state d -o x.parquet").contains("is not an eigenstream model (it holds a state)"));
-    run(&dir, "scan d/part-003.parquet --columns x* --label label_int --for scored -o scored.state");
-    assert!(fails(2, "merge label.state scored.state -o x").contains("different statistics (--for)"));
-    assert!(fails(2, "subtract label.state scored.state -o x").contains("different statistics (--for)"));
-    // What is removed or replaced in the end is no result.
-    assert!(fails(2, "scan d --columns x* --checkpoint new.c -o new.c").contains("is what is written in the end, too"));
-    assert!(fails(2, "fit d --columns x* --checkpoint ./new.c -o new.c").contains("is what is written in the end, too"));
+    run(
+        &dir,
+        "scan d/part-003.parquet --columns x* --label label_int --for scored -o scored.state",
+    );
     assert!(
-        fails(2, "fit d --columns x* --checkpoint t.state --state t.state -o m2").contains("is what is written in the end, too")
+        fails(2, "merge label.state scored.state -o x").contains("different statistics (--for)")
+    );
+    assert!(
+        fails(2, "subtract label.state scored.state -o x").contains("different statistics (--for)")
+    );
+    // What is removed or replaced in the end is no result.
+    assert!(
+        fails(2, "scan d --columns x* --checkpoint new.c -o new.c")
+            .contains("is what is written in the end, too")
+    );
+    assert!(
+        fails(2, "fit d --columns x* --checkpoint ./new.c -o new.c")
+            .contains("is what is written in the end, too")
+    );
+    assert!(
+        fails(2, "fit d --columns x* --checkpoint t.state --state t.state -o m2")
+            .contains("is what is written in the end, too")
     );
     assert!(fails(2, "solve b.state -o b.state").contains("would be replaced by its model"));
-    assert!(fails(2, "fit d --columns x* --state b.state -o ./b.state").contains("would be replaced by its model"));
-    assert!(fails(2, "solve scored.state -o x").contains("this state has no covariance; scan with --for pca"));
+    assert!(
+        fails(2, "fit d --columns x* --state b.state -o ./b.state")
+            .contains("would be replaced by its model")
+    );
+    assert!(
+        fails(2, "solve scored.state -o x")
+            .contains("this state has no covariance; scan with --for pca")
+    );
     assert!(fails(2, "scan d --columns x* --for spca -o x").contains("need labels"));
     assert!(!dir.path("x").exists() && !dir.path("x.parquet").exists());
 }
@@ -264,10 +440,18 @@ fn the_ledger_counts_nothing_twice() {
 fn a_state_takes_new_files_as_they_come() {
     let dir = labelled("5000");
     for i in 0..4 {
-        run(&dir, &format!("fit d/part-00{i}.parquet --columns x* --label label_string --state s.state -k 3 -o m"));
+        run(
+            &dir,
+            &format!(
+                "fit d/part-00{i}.parquet --columns x* --label label_string --state s.state -k 3 -o m"
+            ),
+        );
     }
     run(&dir, "fit d --columns x* --label label_string -k 3 -o all");
-    assert!(model(&dir, "m") == model(&dir, "all"), "in the order of the files, the bytes of one fit");
+    assert!(
+        model(&dir, "m") == model(&dir, "all"),
+        "in the order of the files, the bytes of one fit"
+    );
     let run_again = dir.ok(&[
         "fit",
         "d",
@@ -283,7 +467,11 @@ fn a_state_takes_new_files_as_they_come() {
         "-o",
         "m2",
     ]);
-    assert!(run_again.stderr.contains("4 files in the state already, passed over"), "{}", run_again.stderr);
+    assert!(
+        run_again.stderr.contains("4 files in the state already, passed over"),
+        "{}",
+        run_again.stderr
+    );
     assert!(model(&dir, "m2") == model(&dir, "all"));
     let said = dir.fails(2, &["fit", "d", "--method", "kpca", "--state", "t.state", "-o", "m"]);
     assert!(said.contains("kernel methods compare rows"), "{said}");
@@ -295,8 +483,12 @@ fn groups_are_scanned_in_one_pass_within_the_memory() {
     let n = 6_000;
     let x = rows(n, 30);
     let group = |i: usize| format!("g{}", (i * 7919) % 40);
-    let mut columns: Vec<(String, ArrayRef)> =
-        x.columns().into_iter().enumerate().map(|(j, c)| (format!("x{j}"), doubles(c.to_vec()))).collect();
+    let mut columns: Vec<(String, ArrayRef)> = x
+        .columns()
+        .into_iter()
+        .enumerate()
+        .map(|(j, c)| (format!("x{j}"), doubles(c.to_vec())))
+        .collect();
     columns.push(("g".into(), Arc::new(StringArray::from_iter_values((0..n).map(group)))));
     columns.push(("y".into(), doubles((0..n).map(|i| (i % 11) as f64).collect())));
     dir.table("d.parquet", columns, 500);
@@ -308,26 +500,50 @@ fn groups_are_scanned_in_one_pass_within_the_memory() {
         let part = x.select(Axis(0), &members);
         dir.matrix("part.parquet", &part, 10_000);
         run(&dir, "fit part.parquet -k 3 -o m");
-        let (a, b) = (dir.json(&["inspect", &format!("models/g=g{g}.safetensors")]), dir.json(&["inspect", "m"]));
+        let (a, b) = (
+            dir.json(&["inspect", &format!("models/g=g{g}.safetensors")]),
+            dir.json(&["inspect", "m"]),
+        );
         let largest = array(&b["eigenvalues"])[0];
         close(&array(&a["eigenvalues"]), &array(&b["eigenvalues"]), 1e-11, largest);
         assert_eq!(a["n_rows"], members.len());
     }
     // A group of one row has no model, and the others do.
     dir.matrix("one.parquet", &x.slice(s![..3, ..]).to_owned(), 3);
-    let mut columns: Vec<(String, ArrayRef)> = (0..2).map(|j| (format!("x{j}"), doubles(x.slice(s![..5, j]).to_vec()))).collect();
+    let mut columns: Vec<(String, ArrayRef)> =
+        (0..2).map(|j| (format!("x{j}"), doubles(x.slice(s![..5, j]).to_vec()))).collect();
     columns.push(("g".into(), Arc::new(StringArray::from(vec!["a", "a", "b", "a", "a"]))));
     dir.table("few.parquet", columns, 5);
     run(&dir, "scan few.parquet --columns x* --by g -o few");
     let told = dir.ok(&["solve", "few", "-o", "few.models"]);
-    assert!(told.stderr.contains("note: few/g=b.state: no model: few.parquet: 1 row left"), "{}", told.stderr);
+    assert!(
+        told.stderr.contains("note: few/g=b.state: no model: few.parquet: 1 row left"),
+        "{}",
+        told.stderr
+    );
     assert_eq!(std::fs::read_dir(dir.path("few.models")).unwrap().count(), 1);
     // What does not fit is put away and taken out again, and nobody can tell.
-    let run = dir.ok(&["scan", "d.parquet", "--columns", "x*", "--label", "y", "--by", "g", "-o", "small", "--memory", "36MB"]);
+    let run = dir.ok(&[
+        "scan",
+        "d.parquet",
+        "--columns",
+        "x*",
+        "--label",
+        "y",
+        "--by",
+        "g",
+        "-o",
+        "small",
+        "--memory",
+        "36MB",
+    ]);
     assert!(run.stderr.contains("groups did not fit the memory together"), "{}", run.stderr);
     for g in 0..40 {
         let name = format!("g=g{g}.state");
-        assert!(model(&dir, &format!("by/{name}")) == model(&dir, &format!("small/{name}")), "{name}");
+        assert!(
+            model(&dir, &format!("by/{name}")) == model(&dir, &format!("small/{name}")),
+            "{name}"
+        );
     }
     std::fs::create_dir(dir.path("empty")).unwrap();
     let said = dir.fails(2, &["solve", "empty", "-o", "none"]);
@@ -337,23 +553,48 @@ fn groups_are_scanned_in_one_pass_within_the_memory() {
 /// Rows of the test, their label, and the fold of each as the program shares them out.
 fn in_folds(dir: &Workdir, n: usize, folds: usize) -> (Array2<f64>, Array1<f64>, Vec<usize>) {
     let mut x = rows(n, 6);
-    let y: Array1<f64> = (0..n).map(|i| 0.8 * x[[i, 1]] - 0.5 * x[[i, 4]] + ((i * 37) % 19) as f64 / 9.0).collect();
+    let y: Array1<f64> =
+        (0..n).map(|i| 0.8 * x[[i, 1]] - 0.5 * x[[i, 4]] + ((i * 37) % 19) as f64 / 9.0).collect();
     x.column_mut(0).mapv_inplace(|v| 5.0 * v);
-    let mut columns: Vec<(String, ArrayRef)> =
-        x.columns().into_iter().enumerate().map(|(j, c)| (format!("x{j}"), doubles(c.to_vec()))).collect();
+    let mut columns: Vec<(String, ArrayRef)> = x
+        .columns()
+        .into_iter()
+        .enumerate()
+        .map(|(j, c)| (format!("x{j}"), doubles(c.to_vec())))
+        .collect();
     columns.push(("y".into(), doubles(y.to_vec())));
     dir.table("d.parquet", columns, 50);
-    let said =
-        dir.json(&["scan", "d.parquet", "--columns", "x*", "--label", "y", "--folds", &folds.to_string(), "-o", "f.state"]);
+    let said = dir.json(&[
+        "scan",
+        "d.parquet",
+        "--columns",
+        "x*",
+        "--label",
+        "y",
+        "--folds",
+        &folds.to_string(),
+        "-o",
+        "f.state",
+    ]);
     let hash = said["about"]["ledger"][0]["footer_hash"].as_str().unwrap();
     let hash = u64::from_str_radix(hash, 16).unwrap();
-    let fold = (0..n).map(|i| eigenstream::state::folds::fold_of(0, hash, i as u64, folds)).collect();
+    let fold =
+        (0..n).map(|i| eigenstream::state::folds::fold_of(0, hash, i as u64, folds)).collect();
     (x, y, fold)
 }
 
 /// The label's squared error on the rows left out, row by row, for scoring with q features and k components.
-fn left_out(x: &Array2<f64>, y: &Array1<f64>, fold: &[usize], out: usize, q: usize, k: usize) -> (f64, f64) {
-    let pick = |inside: bool| (0..fold.len()).filter(|i| (fold[*i] != out) == inside).collect::<Vec<usize>>();
+fn left_out(
+    x: &Array2<f64>,
+    y: &Array1<f64>,
+    fold: &[usize],
+    out: usize,
+    q: usize,
+    k: usize,
+) -> (f64, f64) {
+    let pick = |inside: bool| {
+        (0..fold.len()).filter(|i| (fold[*i] != out) == inside).collect::<Vec<usize>>()
+    };
     let (train, test) = (pick(true), pick(false));
     let (xt, yt) = (x.select(Axis(0), &train), y.select(Axis(0), &train));
     let (mean, ybar) = (xt.mean_axis(Axis(0)).unwrap(), yt.mean().unwrap());
@@ -364,12 +605,18 @@ fn left_out(x: &Array2<f64>, y: &Array1<f64>, fold: &[usize], out: usize, q: usi
     let mut kept = order[..q].to_vec();
     kept.sort_unstable();
     let part = xc.select(Axis(1), &kept);
-    let (_, vectors) = eigenstream::blas::eigh(part.t().dot(&part).as_standard_layout().into_owned()).unwrap();
+    let (_, vectors) =
+        eigenstream::blas::eigh(part.t().dot(&part).as_standard_layout().into_owned()).unwrap();
     let u = vectors.slice(s![..;-1, ..]).slice(s![..k.min(q), ..]).to_owned();
     let z = part.dot(&u.t());
-    let beta = eigenstream::blas::solve_spd(z.t().dot(&z).as_standard_layout().into_owned(), z.t().dot(&yc).insert_axis(Axis(1)))
-        .unwrap();
-    let tested = (x.select(Axis(0), &test) - &mean).select(Axis(1), &kept).dot(&u.t()).dot(&beta.column(0)) + ybar;
+    let beta = eigenstream::blas::solve_spd(
+        z.t().dot(&z).as_standard_layout().into_owned(),
+        z.t().dot(&yc).insert_axis(Axis(1)),
+    )
+    .unwrap();
+    let tested =
+        (x.select(Axis(0), &test) - &mean).select(Axis(1), &kept).dot(&u.t()).dot(&beta.column(0))
+            + ybar;
     let truth = y.select(Axis(0), &test);
     let square = |a: Array1<f64>| a.dot(&a);
     (square(&truth - &tested), square(&truth - ybar))
@@ -386,36 +633,73 @@ fn folds_choose_as_row_by_row_cross_validation_does() {
     for pair in tried {
         let q = pair[0].as_u64().unwrap() as usize;
         let parts: Vec<(f64, f64)> = (0..4).map(|out| left_out(&x, &y, &fold, out, q, 2)).collect();
-        let expected = parts.iter().map(|p| p.0).sum::<f64>() / parts.iter().map(|p| p.1).sum::<f64>();
-        assert!((pair[1].as_f64().unwrap() / expected - 1.0).abs() < 1e-9, "{q}: {pair} against {expected}");
+        let expected =
+            parts.iter().map(|p| p.0).sum::<f64>() / parts.iter().map(|p| p.1).sum::<f64>();
+        assert!(
+            (pair[1].as_f64().unwrap() / expected - 1.0).abs() < 1e-9,
+            "{q}: {pair} against {expected}"
+        );
         best = if expected < best.1 { (q, expected) } else { best };
     }
     assert_eq!(said["folds"]["best"].as_u64(), Some(best.0 as u64));
     assert_eq!(said["n_features"].as_u64(), Some(best.0 as u64));
     let said = dir.json(&["solve", "f.state", "--method", "spca", "--folds", "-k", "3", "-o", "m"]);
-    assert_eq!(said["folds"]["tried"].as_array().unwrap().len(), 1, "one number is told by one direction");
+    assert_eq!(
+        said["folds"]["tried"].as_array().unwrap().len(),
+        1,
+        "one number is told by one direction"
+    );
     // Folds are shared out by the file, so parts scanned alone make the same ones.
     run(&dir, "solve f.state -k 3 -o a");
     run(&dir, "fit d.parquet --columns x* -k 3 -o b");
     same_model(&dir.json(&["inspect", "a"]), &dir.json(&["inspect", "b"]), 1e-11);
     let said = dir.fails(2, &["solve", "f.state", "--folds", "-o", "m"]);
-    assert!(said.contains("--folds chooses features with --score-by, or components with --method spca"), "{said}");
+    assert!(
+        said.contains("--folds chooses features with --score-by, or components with --method spca"),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_checkpoint_is_of_one_scan_only() {
     let dir = Workdir::new();
     // Many units, so that a kill finds the scan in the middle.
-    dir.ok(&["generate", "labels", "--rows", "4000", "--columns", "5", "--files", "200", "-o", "d"]);
+    dir.ok(&[
+        "generate",
+        "labels",
+        "--rows",
+        "4000",
+        "--columns",
+        "5",
+        "--files",
+        "200",
+        "-o",
+        "d",
+    ]);
     run(&dir, "scan d/part-000.parquet --columns x* -o whole.state");
-    let said = dir.fails(1, &["scan", "d", "--columns", "x*", "--checkpoint", "whole.state", "-o", "s"]);
-    assert!(said.contains("is a state, not the checkpoint of a scan; remove it, or name another --checkpoint"), "{said}");
+    let said =
+        dir.fails(1, &["scan", "d", "--columns", "x*", "--checkpoint", "whole.state", "-o", "s"]);
+    assert!(
+        said.contains(
+            "is a state, not the checkpoint of a scan; remove it, or name another --checkpoint"
+        ),
+        "{said}"
+    );
     // A checkpoint in the middle, as a kill leaves it.
-    let middle = crate::faults::checkpoint_of(&dir, "scan d --columns x* --checkpoint c --checkpoint-seconds 0 -o s");
+    let middle = crate::faults::checkpoint_of(
+        &dir,
+        "scan d --columns x* --checkpoint c --checkpoint-seconds 0 -o s",
+    );
     let said = dir.fails(1, &["scan", "d", "--columns", "x0,x1", "--checkpoint", "c", "-o", "s"]);
-    assert!(said.contains("is the checkpoint of another scan, or of files that have changed since"), "{said}");
+    assert!(
+        said.contains("is the checkpoint of another scan, or of files that have changed since"),
+        "{said}"
+    );
     let said = dir.fails(2, &["solve", "c", "-o", "m"]);
     assert!(said.contains("this is the checkpoint of a scan that is not done"), "{said}");
-    assert!(dir.fails(2, &["merge", "whole.state", "c", "-o", "m"]).contains("checkpoint of a scan that is not done"));
+    assert!(
+        dir.fails(2, &["merge", "whole.state", "c", "-o", "m"])
+            .contains("checkpoint of a scan that is not done")
+    );
     assert!(middle > 0);
 }

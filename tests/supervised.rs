@@ -2,8 +2,8 @@
 
 use crate::theory::rows;
 use crate::workdir::{Workdir, array, close, doubles, matrix, names};
-use arrow::array::{ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, StringArray};
-use arrow::datatypes::Int32Type;
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, StringArray};
 use ndarray::{Array1, Array2, Axis, s};
 use serde_json::Value;
 use std::sync::Arc;
@@ -35,10 +35,17 @@ impl Labelled {
         let mut columns: Vec<(String, ArrayRef)> =
             (0..D).map(|j| (format!("x{j}"), doubles(self.x.column(j).to_vec()))).collect();
         columns.push(("text".into(), Arc::new(StringArray::from(text.clone()))));
-        let dictionary: DictionaryArray<Int32Type> = text.iter().map(|t| Some(t.as_str())).collect();
+        let dictionary: DictionaryArray<Int32Type> =
+            text.iter().map(|t| Some(t.as_str())).collect();
         columns.push(("dictionary".into(), Arc::new(dictionary)));
-        columns.push(("int".into(), Arc::new(Int64Array::from_iter_values(self.class.iter().map(|c| *c as i64)))));
-        columns.push(("flag".into(), Arc::new(BooleanArray::from_iter(self.class.iter().map(|c| Some(c % 2 == 0))))));
+        columns.push((
+            "int".into(),
+            Arc::new(Int64Array::from_iter_values(self.class.iter().map(|c| *c as i64))),
+        ));
+        columns.push((
+            "flag".into(),
+            Arc::new(BooleanArray::from_iter(self.class.iter().map(|c| Some(c % 2 == 0)))),
+        ));
         columns.push(("y".into(), doubles(self.y.clone())));
         columns
     }
@@ -64,7 +71,8 @@ fn dense(x: &Array2<f64>, k: &Array2<f64>) -> (Vec<f64>, Array2<f64>) {
     let n = x.nrows();
     let h = Array2::eye(n) - 1.0 / n as f64;
     let a = x.t().dot(&h).dot(k).dot(&h).dot(x);
-    let (values, vectors) = eigenstream::blas::eigh(((&a + &a.t()) / 2.0).as_standard_layout().into_owned()).unwrap();
+    let (values, vectors) =
+        eigenstream::blas::eigh(((&a + &a.t()) / 2.0).as_standard_layout().into_owned()).unwrap();
     (values.iter().rev().copied().collect(), vectors.slice(s![..;-1, ..]).to_owned())
 }
 
@@ -90,7 +98,12 @@ fn agrees(model: &Value, x: &Array2<f64>, k: &Array2<f64>) {
     let hsic = found.iter().sum::<f64>() / (freedom * freedom);
     assert!((model["hsic"].as_f64().unwrap() - hsic).abs() <= 1e-12 * hsic);
     let total: f64 = values.iter().sum();
-    close(&array(&model["label"]["hsic_share"]), &found.iter().map(|v| v / total).collect::<Vec<_>>(), 1e-10, 1.0);
+    close(
+        &array(&model["label"]["hsic_share"]),
+        &found.iter().map(|v| v / total).collect::<Vec<_>>(),
+        1e-10,
+        1.0,
+    );
     for name in ["max_residual", "orthogonality"] {
         assert!(model["certificate"][name].as_f64().unwrap() < 1e-12, "{name}");
     }
@@ -102,7 +115,8 @@ fn every_label_kernel_is_the_dense_formula_in_both_forms() {
     let dir = data.dir();
     let class = kernel(N, |i, j| indicator(data.class[i] == data.class[j]));
     let flag = kernel(N, |i, j| indicator(data.class[i] % 2 == data.class[j] % 2));
-    let pair = kernel(N, |i, j| indicator(data.class[i] == data.class[j] && data.y[i] == data.y[j]));
+    let pair =
+        kernel(N, |i, j| indicator(data.class[i] == data.class[j] && data.y[i] == data.y[j]));
     let linear = kernel(N, |i, j| data.y[i] * data.y[j]);
     let both = kernel(N, |i, j| data.y[i] * data.y[j] + (data.class[i] * data.class[j]) as f64);
     let rbf = kernel(N, |i, j| (-0.3 * (data.y[i] - data.y[j]).powi(2)).exp());
@@ -146,11 +160,21 @@ fn with_the_identity_kernel_it_is_pca() {
         agrees(&spca, &data.x, &Array2::eye(N));
         dir.ok(&["fit", "d.parquet", "--columns", "x*", "--form", form, "-o", "p", "--quiet"]);
         let pca = dir.json(&["inspect", "p"]);
-        for name in ["eigenvalues", "components", "mean", "explained_variance", "explained_variance_ratio", "total_variance"] {
+        for name in [
+            "eigenvalues",
+            "components",
+            "mean",
+            "explained_variance",
+            "explained_variance_ratio",
+            "total_variance",
+        ] {
             assert_eq!(spca[name], pca[name], "{name}");
         }
         // H centres all the same where scores are not centred.
-        let raw = fit(&dir, &["--label", "text", "--label-kernel", "identity", "--form", form, "--no-center"]);
+        let raw = fit(
+            &dir,
+            &["--label", "text", "--label-kernel", "identity", "--form", form, "--no-center"],
+        );
         assert_eq!(
             (&raw["eigenvalues"], &raw["components"], &raw["hsic"]),
             (&spca["eigenvalues"], &spca["components"], &spca["hsic"])
@@ -181,7 +205,12 @@ fn scores_and_reconstructions_are_the_seeds_with_and_without_centring() {
                 let z = (x - &shift).dot(&u.t());
                 close(&dir.numbers("s.parquet", &names("pc", 1, 3)), &z, 1e-12, 100.0);
                 dir.ok(&["reconstruct", "m", file, "-o", "r.parquet"]);
-                close(&dir.numbers("r.parquet", &names("x", 0, D)), &(z.dot(&u) + &shift), 1e-12, 100.0);
+                close(
+                    &dir.numbers("r.parquet", &names("x", 0, D)),
+                    &(z.dot(&u) + &shift),
+                    1e-12,
+                    100.0,
+                );
             }
             // Centroids are the mean scores of the classes.
             let z = (&data.x - &shift).dot(&u.t());
@@ -189,7 +218,12 @@ fn scores_and_reconstructions_are_the_seeds_with_and_without_centring() {
                 let c: usize = class["class"][0].as_str().unwrap()[6..].parse().unwrap();
                 let members: Vec<usize> = (0..N).filter(|i| data.class[*i] == c).collect();
                 assert_eq!(class["weight"].as_f64(), Some(members.len() as f64));
-                close(&array(&class["centroid"]), &z.select(Axis(0), &members).mean_axis(Axis(0)).unwrap(), 1e-12, 100.0);
+                close(
+                    &array(&class["centroid"]),
+                    &z.select(Axis(0), &members).mean_axis(Axis(0)).unwrap(),
+                    1e-12,
+                    100.0,
+                );
             }
         }
     }
@@ -204,7 +238,11 @@ fn standardizing_divides_before_the_labels_are_asked() {
     assert_eq!(model["left_out"], serde_json::json!(["x6"]));
     let x = data.x.slice(s![.., ..6]);
     let deviation = x.std_axis(Axis(0), 1.0);
-    agrees(&model, &(&x / &deviation), &kernel(N, |i, j| indicator(data.class[i] == data.class[j])));
+    agrees(
+        &model,
+        &(&x / &deviation),
+        &kernel(N, |i, j| indicator(data.class[i] == data.class[j])),
+    );
 }
 
 #[test]
@@ -217,14 +255,18 @@ fn weights_count_rows_as_often_as_they_say() {
     dir.table("d.parquet", columns, 11);
     let repeated: Vec<usize> = (0..N).flat_map(|i| std::iter::repeat_n(i, weights[i])).collect();
     let x = data.x.select(Axis(0), &repeated);
-    let class = kernel(x.nrows(), |i, j| indicator(data.class[repeated[i]] == data.class[repeated[j]]));
+    let class =
+        kernel(x.nrows(), |i, j| indicator(data.class[repeated[i]] == data.class[repeated[j]]));
     agrees(&fit(&dir, &["--label", "text", "--weight", "w"]), &x, &class);
     // A class whose rows all weigh nothing is none.
     let mut columns = data.columns();
     columns.push(("w".into(), doubles(data.class.iter().map(|c| indicator(*c != 3)).collect())));
     dir.table("d.parquet", columns, 11);
     let model = fit(&dir, &["--label", "text", "--weight", "w"]);
-    assert_eq!((model["label"]["n_classes"].as_u64(), model["n_components"].as_u64()), (Some(3), Some(2)));
+    assert_eq!(
+        (model["label"]["n_classes"].as_u64(), model["n_components"].as_u64()),
+        (Some(3), Some(2))
+    );
     let mut columns = data.columns();
     columns.push(("w".into(), doubles(weights.iter().map(|w| *w as f64).collect())));
     dir.table("d.parquet", columns, 11);
@@ -249,25 +291,47 @@ fn missing_features_and_labels_follow_the_policy() {
     dir.table("d.parquet", columns, 11);
     // --nulls mean fills features; both the classes' sums and the cross co-moment.
     for j in 0..D {
-        let present: Vec<f64> = (0..N).filter(|i| !holes.contains(&(*i, j))).map(|i| data.x[[i, j]]).collect();
+        let present: Vec<f64> =
+            (0..N).filter(|i| !holes.contains(&(*i, j))).map(|i| data.x[[i, j]]).collect();
         let mean = present.iter().sum::<f64>() / present.len() as f64;
         holes.iter().filter(|(_, c)| *c == j).for_each(|(i, _)| data.x[[*i, j]] = mean);
     }
-    let class = |keep: &[usize]| kernel(keep.len(), |i, j| indicator(data.class[keep[i]] == data.class[keep[j]]));
+    let class = |keep: &[usize]| {
+        kernel(keep.len(), |i, j| indicator(data.class[keep[i]] == data.class[keep[j]]))
+    };
     let linear = |keep: &[usize]| kernel(keep.len(), |i, j| data.y[keep[i]] * data.y[keep[j]]);
     let all: Vec<usize> = (0..N).collect();
     agrees(&fit(&dir, &["--label", "text", "--nulls", "mean"]), &data.x, &class(&all));
     agrees(&fit(&dir, &["--label", "y", "--nulls", "mean"]), &data.x, &linear(&all));
     // --nulls drop leaves out rows without a label too.
     for (label, gap) in [("gaps", 8), ("nan", 9)] {
-        let keep: Vec<usize> = all.iter().copied().filter(|i| *i != gap && !holes.iter().any(|(row, _)| row == i)).collect();
+        let keep: Vec<usize> = all
+            .iter()
+            .copied()
+            .filter(|i| *i != gap && !holes.iter().any(|(row, _)| row == i))
+            .collect();
         let model = fit(&dir, &["--label", label, "--nulls", "drop"]);
         let k = if label == "gaps" { class(&keep) } else { linear(&keep) };
         agrees(&model, &data.x.select(Axis(0), &keep), &k);
-        assert_eq!((model["label"]["unlabelled"].as_u64(), model["n_rows"].as_u64()), (Some(1), Some(keep.len() as u64)));
+        assert_eq!(
+            (model["label"]["unlabelled"].as_u64(), model["n_rows"].as_u64()),
+            (Some(1), Some(keep.len() as u64))
+        );
         for nulls in ["error", "mean"] {
-            let args =
-                ["fit", "d.parquet", "--method", "spca", "--columns", "x2,x3", "--label", label, "--nulls", nulls, "-o", "m"];
+            let args = [
+                "fit",
+                "d.parquet",
+                "--method",
+                "spca",
+                "--columns",
+                "x2,x3",
+                "--label",
+                label,
+                "--nulls",
+                nulls,
+                "-o",
+                "m",
+            ];
             assert_eq!(
                 dir.fails(1, &args),
                 format!(
@@ -284,11 +348,26 @@ fn many_distinct_labels_are_approximated_and_told() {
     let x = rows(n, 4);
     let y: Vec<f64> = (0..n).map(|i| x[[i, 2]] + 0.001 * i as f64).collect();
     let dir = Workdir::new();
-    let mut columns: Vec<(String, ArrayRef)> = (0..4).map(|j| (format!("x{j}"), doubles(x.column(j).to_vec()))).collect();
+    let mut columns: Vec<(String, ArrayRef)> =
+        (0..4).map(|j| (format!("x{j}"), doubles(x.column(j).to_vec()))).collect();
     columns.push(("y".into(), doubles(y.clone())));
     dir.table("d.parquet", columns, 400);
-    let base = ["fit", "d.parquet", "--method", "spca", "--columns", "x*", "--label", "y", "--label-kernel", "rbf", "-o", "m"];
-    let args: Vec<&str> = base.iter().copied().chain(["--label-features", "4000", "--label-gamma", "0.5"]).collect();
+    let base = [
+        "fit",
+        "d.parquet",
+        "--method",
+        "spca",
+        "--columns",
+        "x*",
+        "--label",
+        "y",
+        "--label-kernel",
+        "rbf",
+        "-o",
+        "m",
+    ];
+    let args: Vec<&str> =
+        base.iter().copied().chain(["--label-features", "4000", "--label-gamma", "0.5"]).collect();
     let run = dir.ok(&args);
     assert!(
         run.stderr.contains("more than 1000 distinct labels, so the rbf kernel is approximated by 4000 random features"),
@@ -313,43 +392,105 @@ fn what_the_labels_cannot_give_is_said() {
     let data = labelled();
     let dir = data.dir();
     let base = ["fit", "d.parquet", "--method", "spca", "--columns", "x*", "-o", "m"];
-    let with = |more: &[&'static str]| base.iter().copied().chain(more.iter().copied()).collect::<Vec<&str>>();
+    let with = |more: &[&'static str]| {
+        base.iter().copied().chain(more.iter().copied()).collect::<Vec<&str>>()
+    };
     let run = dir.ok(&with(&["--label", "text", "-k", "6"]));
-    assert!(run.stderr.contains("note: kept 3 of 6 components: 4 classes differ in at most 3 directions"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("note: kept 3 of 6 components: 4 classes differ in at most 3 directions"),
+        "{}",
+        run.stderr
+    );
     let run = dir.ok(&with(&["--label", "y", "-k", "6"]));
     assert!(
-        run.stderr.contains("note: kept 1 of 6 components: 1 numeric label can be told by at most 1 direction"),
+        run.stderr.contains(
+            "note: kept 1 of 6 components: 1 numeric label can be told by at most 1 direction"
+        ),
         "{}",
         run.stderr
     );
     let fails = |code, more: &[&'static str]| dir.fails(code, &with(more));
     assert_eq!(fails(2, &[]), "fit: --method spca needs labels; name their column with --label");
     assert!(fails(2, &["--label", "txet"]).contains("no column 'txet'; did you mean 'text'?"));
-    assert!(fails(2, &["--label", "text", "--form", "randomized"]).contains("a primal and a dual form"));
-    assert!(fails(2, &["--label", "text", "--label-kernel", "rbf"]).contains("needs numbers, but label 'text' is text"));
-    assert!(fails(2, &["--label", "text", "-k", "mle"]).contains("Minka's rule is about variances"));
+    assert!(
+        fails(2, &["--label", "text", "--form", "randomized"]).contains("a primal and a dual form")
+    );
+    assert!(
+        fails(2, &["--label", "text", "--label-kernel", "rbf"])
+            .contains("needs numbers, but label 'text' is text")
+    );
+    assert!(
+        fails(2, &["--label", "text", "-k", "mle"]).contains("Minka's rule is about variances")
+    );
     dir.table(
         "one.parquet",
-        vec![("x0".into(), doubles(vec![1.0, 2.0, 3.0])), ("c".into(), Arc::new(StringArray::from(vec!["a"; 3])))],
+        vec![
+            ("x0".into(), doubles(vec![1.0, 2.0, 3.0])),
+            ("c".into(), Arc::new(StringArray::from(vec!["a"; 3]))),
+        ],
         9,
     );
     let said = dir.fails(1, &["fit", "one.parquet", "--method", "spca", "--label", "c", "-o", "m"]);
-    assert_eq!(said, "fit: one.parquet: label 'c' has one class only (a); supervised PCA needs two at least");
+    assert_eq!(
+        said,
+        "fit: one.parquet: label 'c' has one class only (a); supervised PCA needs two at least"
+    );
     let flat = vec![
         ("x0".into(), doubles(vec![1.0, 2.0, 1.0, 2.0])),
         ("c".into(), Arc::new(StringArray::from(vec!["a", "a", "b", "b"])) as ArrayRef),
     ];
     dir.table("flat.parquet", flat, 9);
-    let said = dir.fails(1, &["fit", "flat.parquet", "--method", "spca", "--label", "c", "-o", "m"]);
+    let said =
+        dir.fails(1, &["fit", "flat.parquet", "--method", "spca", "--label", "c", "-o", "m"]);
     assert!(said.contains("no feature depends on label 'c'"), "{said}");
 }
 
 #[test]
 fn a_label_that_names_each_row_is_refused_within_its_memory() {
     let dir = Workdir::new();
-    dir.ok(&["generate", "lowrank", "--rows", "400000", "--columns", "20", "--files", "2", "--row-group", "20000", "-o", "d"]);
-    let args = ["fit", "d", "--method", "spca", "--label", "id", "--classes", "--memory", "150MB", "--threads", "2", "-o", "m"];
-    let plan = dir.json(&["plan", "d", "--method", "spca", "--label", "id", "--classes", "--memory", "150MB", "--threads", "2"]);
+    dir.ok(&[
+        "generate",
+        "lowrank",
+        "--rows",
+        "400000",
+        "--columns",
+        "20",
+        "--files",
+        "2",
+        "--row-group",
+        "20000",
+        "-o",
+        "d",
+    ]);
+    let args = [
+        "fit",
+        "d",
+        "--method",
+        "spca",
+        "--label",
+        "id",
+        "--classes",
+        "--memory",
+        "150MB",
+        "--threads",
+        "2",
+        "-o",
+        "m",
+    ];
+    let plan = dir.json(&[
+        "plan",
+        "d",
+        "--method",
+        "spca",
+        "--label",
+        "id",
+        "--classes",
+        "--memory",
+        "150MB",
+        "--threads",
+        "2",
+    ]);
     let room = plan["label"]["most_classes"].as_u64().unwrap();
     let said = dir.fails(1, &args);
     assert!(
@@ -387,9 +528,25 @@ fn the_variance_is_gathered_when_asked() {
 #[test]
 fn the_same_bytes_for_any_threads() {
     let dir = Workdir::new();
-    dir.ok(&["generate", "labels", "--rows", "60000", "--columns", "6", "--files", "3", "--row-group", "4000", "-o", "d"]);
-    for options in [&["--label", "label_string"][..], &["--label", "label_int"], &["--label", "weight", "--label-kernel", "rbf"]]
-    {
+    dir.ok(&[
+        "generate",
+        "labels",
+        "--rows",
+        "60000",
+        "--columns",
+        "6",
+        "--files",
+        "3",
+        "--row-group",
+        "4000",
+        "-o",
+        "d",
+    ]);
+    for options in [
+        &["--label", "label_string"][..],
+        &["--label", "label_int"],
+        &["--label", "weight", "--label-kernel", "rbf"],
+    ] {
         let model = |threads: &str, memory: &str| {
             let fixed = [
                 "fit",
@@ -421,11 +578,13 @@ fn features_are_scored_as_the_seed_does() {
     let dir = data.dir();
     let mean = data.x.mean_axis(Axis(0)).unwrap();
     let y = Array1::from_vec(data.y.clone());
-    let seed = |x: &Array2<f64>| x.t().dot(&y) / x.mapv(|v| v * v).sum_axis(Axis(0)).mapv(f64::sqrt);
+    let seed =
+        |x: &Array2<f64>| x.t().dot(&y) / x.mapv(|v| v * v).sum_axis(Axis(0)).mapv(f64::sqrt);
     let centred = &data.x - &mean;
     let between = Array1::from_shape_fn(D, |j| {
         let class = |c: usize| {
-            let members: Vec<f64> = (0..N).filter(|i| data.class[*i] == c).map(|i| centred[[i, j]]).collect();
+            let members: Vec<f64> =
+                (0..N).filter(|i| data.class[*i] == c).map(|i| centred[[i, j]]).collect();
             members.iter().sum::<f64>().powi(2) / members.len() as f64
         };
         ((0..4).map(class).sum::<f64>() / centred.column(j).mapv(|v| v * v).sum()).sqrt()
@@ -446,27 +605,61 @@ fn features_are_scored_as_the_seed_does() {
         best.sort_unstable();
         let kept: Vec<String> = best.iter().map(|j| format!("x{j}")).collect();
         for form in ["primal", "dual", "randomized"] {
-            let base =
-                ["fit", "d.parquet", "--columns", "x*", "--keep-features", "4", "-k", "3", "--form", form, "-o", "m", "--quiet"];
+            let base = [
+                "fit",
+                "d.parquet",
+                "--columns",
+                "x*",
+                "--keep-features",
+                "4",
+                "-k",
+                "3",
+                "--form",
+                form,
+                "-o",
+                "m",
+                "--quiet",
+            ];
             let args: Vec<&str> = base.iter().chain(*options).copied().collect();
             dir.ok(&args);
             let model = dir.json(&["inspect", "m"]);
             let scoring = &model["selection"]["scoring"];
-            let found: Vec<f64> = names("x", 0, D).iter().map(|n| scoring["scores"][n].as_f64().unwrap()).collect();
+            let found: Vec<f64> =
+                names("x", 0, D).iter().map(|n| scoring["scores"][n].as_f64().unwrap()).collect();
             close(&found, expected, 1e-12, 10.0);
             assert_eq!(scoring["features"], serde_json::json!(kept), "{options:?}");
             assert!((scoring["cut"].as_f64().unwrap() - rank(&order[3])).abs() < 1e-12);
             // Then it is PCA of the kept columns, by whichever pass.
             let columns = kept.join(",");
-            let plain = ["fit", "d.parquet", "--columns", &columns, "-k", "3", "--form", form, "-o", "p", "--quiet"];
+            let plain = [
+                "fit",
+                "d.parquet",
+                "--columns",
+                &columns,
+                "-k",
+                "3",
+                "--form",
+                form,
+                "-o",
+                "p",
+                "--quiet",
+            ];
             let no_center = options.contains(&"--no-center");
-            let plain: Vec<&str> = plain.iter().copied().chain(no_center.then_some("--no-center")).collect();
+            let plain: Vec<&str> =
+                plain.iter().copied().chain(no_center.then_some("--no-center")).collect();
             dir.ok(&plain);
             let pca = dir.json(&["inspect", "p"]);
-            close(&array(&model["eigenvalues"]), &array(&pca["eigenvalues"]), 1e-12, array(&pca["eigenvalues"])[0]);
+            close(
+                &array(&model["eigenvalues"]),
+                &array(&pca["eigenvalues"]),
+                1e-12,
+                array(&pca["eigenvalues"])[0],
+            );
             close(&matrix(&model["components"]), &matrix(&pca["components"]), 1e-9, 1.0);
             // The kept columns are all that transform needs.
-            let needed = kept.iter().map(|n| (n.clone(), doubles(data.x.column(n[1..].parse().unwrap()).to_vec())));
+            let needed = kept
+                .iter()
+                .map(|n| (n.clone(), doubles(data.x.column(n[1..].parse().unwrap()).to_vec())));
             dir.table("kept.parquet", needed.collect(), 20);
             dir.ok(&["transform", "m", "kept.parquet", "-o", "s.parquet"]);
         }
@@ -475,9 +668,22 @@ fn features_are_scored_as_the_seed_does() {
     let flag = Array1::from_iter(data.class.iter().map(|c| indicator(c % 2 == 0)));
     let share = flag.mean().unwrap();
     let norm = (N as f64 * share * (1.0 - share)).sqrt();
-    dir.ok(&["fit", "d.parquet", "--columns", "x*", "--score-by", "flag", "--keep-features", "2", "-o", "m", "--quiet"]);
+    dir.ok(&[
+        "fit",
+        "d.parquet",
+        "--columns",
+        "x*",
+        "--score-by",
+        "flag",
+        "--keep-features",
+        "2",
+        "-o",
+        "m",
+        "--quiet",
+    ]);
     let found = dir.json(&["inspect", "m"])["selection"]["scoring"]["scores"].clone();
-    let numeric = centred.t().dot(&flag) / centred.mapv(|v| v * v).sum_axis(Axis(0)).mapv(f64::sqrt);
+    let numeric =
+        centred.t().dot(&flag) / centred.mapv(|v| v * v).sum_axis(Axis(0)).mapv(f64::sqrt);
     for j in 0..D {
         assert!((found[format!("x{j}")].as_f64().unwrap() - numeric[j].abs() / norm).abs() < 1e-12);
     }
@@ -488,24 +694,39 @@ fn scoring_goes_in_front_of_spca_and_cuts_by_threshold() {
     let data = labelled();
     let dir = data.dir();
     let model = fit(&dir, &["--label", "text", "--score-by", "text", "--score-threshold", "0.3"]);
-    let kept: Vec<usize> =
-        model["features"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()[1..].parse().unwrap()).collect();
+    let kept: Vec<usize> = model["features"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| f.as_str().unwrap()[1..].parse().unwrap())
+        .collect();
     assert!(!kept.is_empty() && kept.len() < D, "{kept:?}");
     let scores = &model["selection"]["scoring"]["scores"];
     for j in 0..D {
         assert_eq!(kept.contains(&j), scores[format!("x{j}")].as_f64().unwrap() >= 0.3);
     }
-    agrees(&model, &data.x.select(Axis(1), &kept), &kernel(N, |i, j| indicator(data.class[i] == data.class[j])));
+    agrees(
+        &model,
+        &data.x.select(Axis(1), &kept),
+        &kernel(N, |i, j| indicator(data.class[i] == data.class[j])),
+    );
     let base = ["fit", "d.parquet", "--columns", "x*", "-o", "m"];
-    let fails =
-        |code, more: &[&'static str]| dir.fails(code, &base.iter().copied().chain(more.iter().copied()).collect::<Vec<_>>());
+    let fails = |code, more: &[&'static str]| {
+        dir.fails(code, &base.iter().copied().chain(more.iter().copied()).collect::<Vec<_>>())
+    };
     assert!(
         fails(1, &["--score-by", "text", "--score-threshold", "1.5"])
             .contains("no feature scores as much as --score-threshold; the best scores 0.")
     );
-    assert_eq!(fails(2, &["--score-by", "text"]), "fit: --score-by needs --keep-features Q or --score-threshold T");
+    assert_eq!(
+        fails(2, &["--score-by", "text"]),
+        "fit: --score-by needs --keep-features Q or --score-threshold T"
+    );
     assert!(fails(2, &["--keep-features", "3"]).contains("need a label to score by"));
-    assert!(fails(2, &["--score-by", "text", "--keep-features", "3", "--score-threshold", "1"]).contains("give one"));
+    assert!(
+        fails(2, &["--score-by", "text", "--keep-features", "3", "--score-threshold", "1"])
+            .contains("give one")
+    );
 }
 
 #[test]
@@ -513,7 +734,9 @@ fn hsic_is_the_trace_formula() {
     let data = labelled();
     let dir = data.dir();
     let h = Array2::eye(N) - 1.0 / N as f64;
-    let trace = |k: &Array2<f64>, l: &Array2<f64>| k.dot(&h).dot(l).dot(&h).diag().sum() / ((N - 1) * (N - 1)) as f64;
+    let trace = |k: &Array2<f64>, l: &Array2<f64>| {
+        k.dot(&h).dot(l).dot(&h).diag().sum() / ((N - 1) * (N - 1)) as f64
+    };
     let dot = |i: usize, j: usize| data.x.row(i).dot(&data.x.row(j));
     let distance = |i: usize, j: usize| (&data.x.row(i) - &data.x.row(j)).mapv(|v| v * v).sum();
     let linear = kernel(N, dot);
@@ -527,21 +750,50 @@ fn hsic_is_the_trace_formula() {
     let mixed = &class + &y;
     let cases: [(&[&str], &Array2<f64>, &Array2<f64>); 13] = [
         (&["--label", "text,y", "--label-kernel", "linear"], &linear, &mixed),
-        (&["--label", "text,y", "--label-kernel", "linear", "--kernel", "rbf", "--gamma", "0.02"], &rbf, &mixed),
+        (
+            &[
+                "--label",
+                "text,y",
+                "--label-kernel",
+                "linear",
+                "--kernel",
+                "rbf",
+                "--gamma",
+                "0.02",
+            ],
+            &rbf,
+            &mixed,
+        ),
         (&["--label", "text"], &linear, &class),
         (&["--label", "y"], &linear, &y),
         (&["--label", "y", "--label-kernel", "rbf"], &linear, &near),
         (&["--label", "y", "--label-kernel", "identity"], &linear, &Array2::eye(N)),
         (&["--label", "text", "--permutations", "3"], &linear, &class),
         (&["--label", "text", "--kernel", "rbf", "--gamma", "0.02"], &rbf, &class),
-        (&["--label", "y", "--kernel", "rbf", "--sigma", "5", "--label-kernel", "rbf"], &rbf, &near),
+        (
+            &["--label", "y", "--kernel", "rbf", "--sigma", "5", "--label-kernel", "rbf"],
+            &rbf,
+            &near,
+        ),
         (&["--label", "int", "--classes", "--kernel", "rbf", "--gamma", "0.02"], &rbf, &class),
-        (&["--label", "y", "--kernel", "poly", "--gamma", "0.1", "--coef0", "1", "--degree", "2"], &poly, &y),
-        (&["--label", "y", "--kernel", "sigmoid", "--gamma", "0.01", "--coef0", "-0.2"], &sigmoid, &y),
+        (
+            &[
+                "--label", "y", "--kernel", "poly", "--gamma", "0.1", "--coef0", "1", "--degree",
+                "2",
+            ],
+            &poly,
+            &y,
+        ),
+        (
+            &["--label", "y", "--kernel", "sigmoid", "--gamma", "0.01", "--coef0", "-0.2"],
+            &sigmoid,
+            &y,
+        ),
         (&["--label", "text", "--kernel", "cosine"], &cosine, &class),
     ];
     for (options, k, l) in cases {
-        let args: Vec<&str> = ["hsic", "d.parquet", "--columns", "x*"].iter().chain(options).copied().collect();
+        let args: Vec<&str> =
+            ["hsic", "d.parquet", "--columns", "x*"].iter().chain(options).copied().collect();
         let said = dir.json(&args);
         let (found, expected) = (said["hsic"].as_f64().unwrap(), trace(k, l));
         assert!((found / expected - 1.0).abs() < 1e-11, "{options:?}: {found} against {expected}");
@@ -586,18 +838,45 @@ fn shuffled_labels_tell_dependence_from_chance() {
     let noise = rows(N, 1).column(0).to_vec();
     columns.push(("noise".into(), doubles(noise.iter().map(|v| (v * 1e6).fract()).collect())));
     dir.table("n.parquet", columns, 20);
-    let said = dir.json(&["hsic", "n.parquet", "--columns", "x*", "--label", "noise", "--permutations", "99"]);
+    let said = dir.json(&[
+        "hsic",
+        "n.parquet",
+        "--columns",
+        "x*",
+        "--label",
+        "noise",
+        "--permutations",
+        "99",
+    ]);
     assert!(said["p_value"].as_f64().unwrap() > 0.05, "{said}");
-    let said = dir.fails(1, &["hsic", "n.parquet", "--columns", "x*", "--label", "text", "--kernel", "rbf", "--memory", "1MB"]);
+    let said = dir.fails(
+        1,
+        &[
+            "hsic",
+            "n.parquet",
+            "--columns",
+            "x*",
+            "--label",
+            "text",
+            "--kernel",
+            "rbf",
+            "--memory",
+            "1MB",
+        ],
+    );
     assert!(
-        said.contains("pairs of rows") && said.contains("the linear kernel without --permutations, which holds no row"),
+        said.contains("pairs of rows")
+            && said.contains("the linear kernel without --permutations, which holds no row"),
         "{said}"
     );
-    let said = dir.fails(1, &["hsic", "n.parquet", "--columns", "x*", "--label", "text", "--memory", "1MB"]);
+    let said = dir
+        .fails(1, &["hsic", "n.parquet", "--columns", "x*", "--label", "text", "--memory", "1MB"]);
     assert!(said.contains("budget is 1.0 MB; allow --memory "), "{said}");
-    let run = dir.run(&["hsic", "n.parquet", "--label", "text", "--kernel", "rbf", "--gamma", "-1"]);
+    let run =
+        dir.run(&["hsic", "n.parquet", "--label", "text", "--kernel", "rbf", "--gamma", "-1"]);
     assert_eq!(run.code, Some(2));
     assert!(run.stderr.contains("it must be a number greater than 0"), "{}", run.stderr);
-    let said = dir.fails(2, &["hsic", "n.parquet", "--label", "text", "--kernel", "poly", "--sigma", "2"]);
+    let said =
+        dir.fails(2, &["hsic", "n.parquet", "--label", "text", "--kernel", "poly", "--sigma", "2"]);
     assert_eq!(said, "hsic: --sigma is of the rbf kernel; poly and sigmoid take --gamma");
 }

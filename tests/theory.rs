@@ -6,23 +6,28 @@ use ndarray::{Array2, Axis};
 /// Correlated rows of rank d with distinct variances.
 pub fn rows(n: usize, d: usize) -> Array2<f64> {
     let noise = |i: usize, j: usize| {
-        let h = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (j as u64 + 1).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let h = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            ^ (j as u64 + 1).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let h = (h ^ (h >> 31)).wrapping_mul(0x94D0_49BB_1331_11EB);
         ((h ^ (h >> 29)) >> 11) as f64 / (1u64 << 53) as f64 - 0.5
     };
-    Array2::from_shape_fn((n, d), |(i, j)| (1.0 + j as f64) * noise(i, j) + 2.0 * noise(i, d) + j as f64)
+    Array2::from_shape_fn((n, d), |(i, j)| {
+        (1.0 + j as f64) * noise(i, j) + 2.0 * noise(i, d) + j as f64
+    })
 }
 
 fn fitted(x: &Array2<f64>, options: &[&str]) -> (Workdir, serde_json::Value) {
     let dir = Workdir::new();
     dir.matrix("d.parquet", x, 100);
-    let args: Vec<&str> = ["fit", "d.parquet", "-o", "m", "-k", "all"].iter().chain(options).copied().collect();
+    let args: Vec<&str> =
+        ["fit", "d.parquet", "-o", "m", "-k", "all"].iter().chain(options).copied().collect();
     dir.ok(&args);
     let model = dir.json(&["inspect", "m"]);
     (dir, model)
 }
 
-const FORMS: [&[&str]; 4] = [&[], &["--standardize"], &["--no-center"], &["--no-center", "--standardize"]];
+const FORMS: [&[&str]; 4] =
+    [&[], &["--standardize"], &["--no-center"], &["--no-center", "--standardize"]];
 
 #[test]
 fn components_are_orthonormal_and_certified() {
@@ -48,8 +53,27 @@ fn all_components_give_the_data_back() {
         dir.ok(&["transform", "m", "d.parquet", "-o", "s.parquet"]);
         dir.ok(&["reconstruct", "m", "s.parquet", "--from-scores", "-o", "r2.parquet"]);
         close(&dir.numbers("r2.parquet", &names("x", 0, 6)), &x, 64.0 * f64::EPSILON, 10.0);
-        dir.ok(&["transform", "m", "d.parquet", "--layout", "list", "--prefix", "z", "-o", "l.parquet"]);
-        dir.ok(&["reconstruct", "m", "l.parquet", "--from-scores", "--prefix", "z", "-o", "r3.parquet"]);
+        dir.ok(&[
+            "transform",
+            "m",
+            "d.parquet",
+            "--layout",
+            "list",
+            "--prefix",
+            "z",
+            "-o",
+            "l.parquet",
+        ]);
+        dir.ok(&[
+            "reconstruct",
+            "m",
+            "l.parquet",
+            "--from-scores",
+            "--prefix",
+            "z",
+            "-o",
+            "r3.parquet",
+        ]);
         close(&dir.numbers("r3.parquet", &names("x", 0, 6)), &x, 64.0 * f64::EPSILON, 10.0);
     }
 }
@@ -61,7 +85,12 @@ fn variances_of_scores_are_the_eigenvalues() {
     let z = dir.numbers("s.parquet", &names("pc", 1, 5));
     let variance = array(&model["explained_variance"]);
     close(&z.mean_axis(Axis(0)).unwrap(), &[0.0; 5], 1e-13, 10.0);
-    close(&(z.t().dot(&z) / 399.0), &Array2::from_diag(&ndarray::Array1::from_vec(variance.clone())), 1e-12, variance[0]);
+    close(
+        &(z.t().dot(&z) / 399.0),
+        &Array2::from_diag(&ndarray::Array1::from_vec(variance.clone())),
+        1e-12,
+        variance[0],
+    );
 }
 
 #[test]
@@ -94,8 +123,12 @@ fn a_weight_of_three_is_three_rows() {
     let repeated: Vec<usize> = counts.iter().enumerate().flat_map(|(i, c)| vec![i; *c]).collect();
     let (_a, one) = fitted(&x.select(Axis(0), &repeated), &[]);
     let dir = Workdir::new();
-    let mut columns: Vec<_> =
-        x.columns().into_iter().enumerate().map(|(j, c)| (format!("x{j}"), crate::workdir::doubles(c.to_vec()))).collect();
+    let mut columns: Vec<_> = x
+        .columns()
+        .into_iter()
+        .enumerate()
+        .map(|(j, c)| (format!("x{j}"), crate::workdir::doubles(c.to_vec())))
+        .collect();
     columns.push(("w".into(), crate::workdir::doubles(counts.iter().map(|c| *c as f64).collect())));
     dir.table("d.parquet", columns, 13);
     dir.ok(&["fit", "d.parquet", "--weight", "w", "-k", "all", "-o", "m"]);

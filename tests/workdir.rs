@@ -1,7 +1,8 @@
 //! A fresh directory, the binary, and Parquet made on the spot.
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch};
-use arrow::datatypes::Float64Type;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, ArrayRef, Float64Array, RecordBatch};
 use ndarray::Array2;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -34,8 +35,10 @@ impl Workdir {
 
     /// Everything in the directory, hidden files too, sorted.
     pub fn list(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            std::fs::read_dir(self.dir.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = std::fs::read_dir(self.dir.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -76,16 +79,26 @@ impl Workdir {
 
     /// Columns x0, x1, … of a matrix, in row groups of this many rows.
     pub fn matrix(&self, name: &str, x: &Array2<f64>, group: usize) {
-        let columns = x.columns().into_iter().enumerate().map(|(j, c)| (format!("x{j}"), doubles(c.to_vec())));
+        let columns = x
+            .columns()
+            .into_iter()
+            .enumerate()
+            .map(|(j, c)| (format!("x{j}"), doubles(c.to_vec())));
         self.table(name, columns.collect(), group);
     }
 
     pub fn table(&self, name: &str, columns: Vec<(String, ArrayRef)>, group: usize) {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap();
-        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group)).build();
-        let mut writer = ArrowWriter::try_new(File::create(path).unwrap(), batch.schema(), Some(properties)).unwrap();
+        let batch = RecordBatch::try_from_iter_with_nullable(
+            columns.into_iter().map(|(n, a)| (n, a, true)),
+        )
+        .unwrap();
+        let properties =
+            WriterProperties::builder().set_max_row_group_row_count(Some(group)).build();
+        let mut writer =
+            ArrowWriter::try_new(File::create(path).unwrap(), batch.schema(), Some(properties))
+                .unwrap();
         writer.write(&batch).unwrap();
         writer.close().unwrap();
     }
@@ -99,7 +112,8 @@ impl Workdir {
         let batch = self.read(name);
         let mut x = Array2::zeros((batch.num_rows(), columns.len()));
         for (j, column) in columns.iter().enumerate() {
-            let array = batch.column_by_name(column).unwrap_or_else(|| panic!("{column} is not in {name}"));
+            let array =
+                batch.column_by_name(column).unwrap_or_else(|| panic!("{column} is not in {name}"));
             let values = array.as_primitive::<Float64Type>();
             assert_eq!(values.null_count(), 0);
             x.column_mut(j).assign(&ndarray::ArrayView1::from(values.values()));
@@ -116,7 +130,7 @@ pub fn read(path: &Path) -> RecordBatch {
     let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
     let schema = reader.schema().clone();
     let batches: Vec<RecordBatch> = reader.build().unwrap().map(Result::unwrap).collect();
-    arrow::compute::concat_batches(&schema, &batches).unwrap()
+    arrow_select::concat::concat_batches(&schema, &batches).unwrap()
 }
 
 /// "x0", "x1", …
@@ -129,7 +143,12 @@ pub fn fixture(name: &str) -> String {
 }
 
 pub fn array(value: &serde_json::Value) -> Vec<f64> {
-    value.as_array().unwrap_or_else(|| panic!("no array: {value}")).iter().map(|v| v.as_f64().unwrap()).collect()
+    value
+        .as_array()
+        .unwrap_or_else(|| panic!("no array: {value}"))
+        .iter()
+        .map(|v| v.as_f64().unwrap())
+        .collect()
 }
 
 pub fn matrix(value: &serde_json::Value) -> Array2<f64> {
@@ -139,7 +158,12 @@ pub fn matrix(value: &serde_json::Value) -> Array2<f64> {
 }
 
 /// |a − b| ≤ tolerance · scale, entry by entry.
-pub fn close<'a>(a: impl IntoIterator<Item = &'a f64>, b: impl IntoIterator<Item = &'a f64>, tolerance: f64, scale: f64) {
+pub fn close<'a>(
+    a: impl IntoIterator<Item = &'a f64>,
+    b: impl IntoIterator<Item = &'a f64>,
+    tolerance: f64,
+    scale: f64,
+) {
     let (a, b): (Vec<&f64>, Vec<&f64>) = (a.into_iter().collect(), b.into_iter().collect());
     assert_eq!(a.len(), b.len());
     for (i, (a, b)) in a.iter().zip(&b).enumerate() {

@@ -2,8 +2,15 @@
 
 use crate::workdir::{Workdir, array, close, fixture};
 
-const FILES: [&str; 7] =
-    ["pyarrow", "pyarrow-v1-snappy", "pyarrow-v2-gzip", "pyarrow-split-brotli", "pyarrow-delta-lz4", "duckdb", "spark"];
+const FILES: [&str; 7] = [
+    "pyarrow",
+    "pyarrow-v1-snappy",
+    "pyarrow-v2-gzip",
+    "pyarrow-split-brotli",
+    "pyarrow-delta-lz4",
+    "duckdb",
+    "spark",
+];
 
 #[test]
 fn all_writers_give_the_same_model() {
@@ -13,7 +20,8 @@ fn all_writers_give_the_same_model() {
         let data = fixture(&format!("writers/{file}.parquet"));
         let run = dir.ok(&["fit", &data, "-k", "all", "-o", "m"]);
         assert!(
-            run.stderr.contains("features: 7 features in 5 of 6 columns: a, b, c, d, v (3 elements)"),
+            run.stderr
+                .contains("features: 7 features in 5 of 6 columns: a, b, c, d, v (3 elements)"),
             "{file}: {}",
             run.stderr
         );
@@ -24,7 +32,12 @@ fn all_writers_give_the_same_model() {
             None => first = Some(model),
             Some(expected) => {
                 let largest = array(&expected["eigenvalues"])[0];
-                close(&array(&model["eigenvalues"]), &array(&expected["eigenvalues"]), 1e-14, largest);
+                close(
+                    &array(&model["eigenvalues"]),
+                    &array(&expected["eigenvalues"]),
+                    1e-14,
+                    largest,
+                );
                 close(&array(&model["mean"]), &array(&expected["mean"]), 1e-14, 10.0);
                 assert_eq!(model["features"], expected["features"], "{file}");
             }
@@ -45,7 +58,8 @@ fn a_model_serves_the_files_of_another_writer() {
 #[test]
 fn old_models_stay_readable() {
     let dir = Workdir::new();
-    for (file, form) in [("v1/pca", "primal"), ("v2/dual", "dual"), ("v2/randomized", "randomized")] {
+    for (file, form) in [("v1/pca", "primal"), ("v2/dual", "dual"), ("v2/randomized", "randomized")]
+    {
         let path = fixture(&format!("models/{file}.safetensors"));
         let model = dir.json(&["inspect", &path]);
         assert_eq!((model["method"].as_str(), model["form"].as_str()), (Some("pca"), Some(form)));

@@ -70,7 +70,13 @@ pub struct ClassMoments {
 impl ClassSums {
     /// Of no rows yet.
     pub fn new(d: usize, limit: ClassLimit) -> ClassSums {
-        ClassSums { spread: Spread::new(d), origin: None, index: HashMap::new(), sums: Vec::new(), limit }
+        ClassSums {
+            spread: Spread::new(d),
+            origin: None,
+            index: HashMap::new(),
+            sums: Vec::new(),
+            limit,
+        }
     }
 
     /// The sums of a class, new ones at first sight.
@@ -89,7 +95,12 @@ impl ClassSums {
 }
 
 /// Σ w y of each class, d × c, and Σ w.
-fn class_sums(y: &Array2<f64>, weights: Option<&Array1<f64>>, ids: &[u32], c: usize) -> (Array2<f64>, Vec<f64>) {
+fn class_sums(
+    y: &Array2<f64>,
+    weights: Option<&Array1<f64>>,
+    ids: &[u32],
+    c: usize,
+) -> (Array2<f64>, Vec<f64>) {
     let weight = |row: usize| weights.map_or(1.0, |w| w[row]);
     let mut totals = vec![0.0; c];
     ids.iter().enumerate().for_each(|(row, id)| totals[*id as usize] += weight(row));
@@ -103,17 +114,25 @@ fn class_sums(y: &Array2<f64>, weights: Option<&Array1<f64>>, ids: &[u32], c: us
         return (sums, totals);
     }
     for (column, mut sums) in y.columns().into_iter().zip(sums.rows_mut()) {
-        let (column, sums) = (column.to_slice().unwrap_or_default(), sums.as_slice_mut().unwrap_or_default());
+        let (column, sums) =
+            (column.to_slice().unwrap_or_default(), sums.as_slice_mut().unwrap_or_default());
         match weights {
             None => column.iter().zip(ids).for_each(|(y, id)| sums[*id as usize] += y),
-            Some(w) => column.iter().zip(ids).zip(w).for_each(|((y, id), w)| sums[*id as usize] += w * y),
+            Some(w) => {
+                column.iter().zip(ids).zip(w).for_each(|((y, id), w)| sums[*id as usize] += w * y)
+            }
         }
     }
     (sums, totals)
 }
 
 /// Weight of the missing cells of each class, d × c.
-fn class_holes(missing: &[MissingCell], weights: Option<&Array1<f64>>, ids: &[u32], (d, c): (usize, usize)) -> Array2<f64> {
+fn class_holes(
+    missing: &[MissingCell],
+    weights: Option<&Array1<f64>>,
+    ids: &[u32],
+    (d, c): (usize, usize),
+) -> Array2<f64> {
     let mut holes = Array2::zeros((d, c));
     for cell in missing {
         let row = cell.row as usize;
@@ -123,7 +142,12 @@ fn class_holes(missing: &[MissingCell], weights: Option<&Array1<f64>>, ids: &[u3
 }
 
 /// target += (weight − missing) · shift.
-fn add_shift(target: &mut Array1<f64>, weight: f64, missing: Option<ArrayView1<'_, f64>>, shift: &Array1<f64>) {
+fn add_shift(
+    target: &mut Array1<f64>,
+    weight: f64,
+    missing: Option<ArrayView1<'_, f64>>,
+    shift: &Array1<f64>,
+) {
     match missing {
         None => target.scaled_add(weight, shift),
         Some(missing) => {
@@ -147,7 +171,8 @@ impl Accumulate for ClassSums {
         let (d, c) = (y.ncols(), classes.len());
         let spread = Spread::centring(&mut y, weights.as_ref(), &missing);
         let (sums, totals) = class_sums(&y, weights.as_ref(), &ids, c);
-        let holes = (!missing.is_empty()).then(|| class_holes(&missing, weights.as_ref(), &ids, (d, c)));
+        let holes =
+            (!missing.is_empty()).then(|| class_holes(&missing, weights.as_ref(), &ids, (d, c)));
         let origin = self.origin.get_or_insert_with(|| spread.mean.clone());
         let shift = spread.mean.minus(origin);
         let mut seen = vec![false; c];
@@ -169,7 +194,8 @@ impl Accumulate for ClassSums {
         let Some(theirs) = later.origin else { return self.spread.merge(later.spread) };
         let origin = self.origin.get_or_insert_with(|| theirs.clone());
         let shift = theirs.minus(origin);
-        let mut by_place: Vec<(usize, Class)> = later.index.into_iter().map(|(class, at)| (at, class)).collect();
+        let mut by_place: Vec<(usize, Class)> =
+            later.index.into_iter().map(|(class, at)| (at, class)).collect();
         by_place.sort_unstable_by_key(|(at, _)| *at);
         for ((_, class), more) in by_place.into_iter().zip(later.sums) {
             let into = self.class(&class, shift.len());
@@ -197,7 +223,8 @@ impl Accumulate for ClassSums {
         let moments = spread.finish();
         let back = origin.map_or_else(|| Array1::zeros(moments.mean.len()), |o| o.minus(&mean));
         // A class whose rows all weigh nothing is none.
-        let mut classes: Vec<(Class, usize)> = index.into_iter().filter(|(_, at)| sums[*at].weight > 0.0).collect();
+        let mut classes: Vec<(Class, usize)> =
+            index.into_iter().filter(|(_, at)| sums[*at].weight > 0.0).collect();
         classes.sort_unstable();
         let mut m = Array2::zeros((classes.len(), back.len()));
         for (mut row, (_, at)) in m.rows_mut().into_iter().zip(&classes) {
@@ -208,12 +235,18 @@ impl Accumulate for ClassSums {
             row.assign(&moved);
         }
         let weights = classes.iter().map(|(_, at)| sums[*at].weight).collect();
-        ClassMoments { moments, weights, m, classes: classes.into_iter().map(|(class, _)| class).collect() }
+        ClassMoments {
+            moments,
+            weights,
+            m,
+            classes: classes.into_iter().map(|(class, _)| class).collect(),
+        }
     }
 
     fn bytes(Shape { features, rows, vectors }: Shape) -> u64 {
         let each = 16u64.saturating_mul(features).saturating_add(CLASS_BYTES);
-        Spread::bytes(Shape { features, rows, vectors }).saturating_add(each.saturating_mul(vectors))
+        Spread::bytes(Shape { features, rows, vectors })
+            .saturating_add(each.saturating_mul(vectors))
     }
 }
 
@@ -225,7 +258,8 @@ impl ClassSums {
 
     /// The classes in the order in which they were first seen.
     fn classes(&self) -> Vec<&Class> {
-        let mut by_place: Vec<(&usize, &Class)> = self.index.iter().map(|(class, at)| (at, class)).collect();
+        let mut by_place: Vec<(&usize, &Class)> =
+            self.index.iter().map(|(class, at)| (at, class)).collect();
         by_place.sort_unstable();
         by_place.into_iter().map(|(_, class)| class).collect()
     }
@@ -237,7 +271,11 @@ impl Stored for ClassSums {
         self.spread.store(&format!("{at}.features"), parts);
         parts.fact(at, "classes", self.classes());
         parts.fact(at, "weights", self.sums.iter().map(|s| s.weight).collect::<Vec<_>>());
-        parts.fact(at, "missing", self.sums.iter().map(|s| s.missing.is_some()).collect::<Vec<_>>());
+        parts.fact(
+            at,
+            "missing",
+            self.sums.iter().map(|s| s.missing.is_some()).collect::<Vec<_>>(),
+        );
         parts.fact(at, "origin", self.origin.is_some());
         if let Some(origin) = &self.origin {
             parts.center(at, "origin", origin);
@@ -260,20 +298,25 @@ impl Stored for ClassSums {
         let weights: Vec<f64> = parts.take(at, "weights")?;
         let missing: Vec<bool> = parts.take(at, "missing")?;
         let c = classes.len();
-        if weights.len() != c || missing.len() != c || weights.iter().any(|w| !(*w >= 0.0 && w.is_finite())) {
+        if weights.len() != c
+            || missing.len() != c
+            || weights.iter().any(|w| !(*w >= 0.0 && w.is_finite()))
+        {
             return Err("its classes and their weights do not go together".into());
         }
         let has_origin: bool = parts.take(at, "origin")?;
         let origin = has_origin.then(|| parts.take_center(at, "origin", d)).transpose()?;
         let sums = parts.take_matrix(at, "sums", (c, d))?;
-        let holes = missing.contains(&true).then(|| parts.take_matrix(at, "holes", (c, d))).transpose()?;
+        let holes =
+            missing.contains(&true).then(|| parts.take_matrix(at, "holes", (c, d))).transpose()?;
         let spread = Spread::restore(&format!("{at}.features"), d, parts)?;
         let row = |m: &Option<Array2<f64>>, i: usize| m.as_ref().map(|m| m.row(i).to_owned());
         let sum = |i: usize| {
             let missing = if missing[i] { row(&holes, i) } else { None };
             ClassSum { weight: weights[i], sum: sums.row(i).to_owned(), missing }
         };
-        let index: HashMap<Class, usize> = classes.into_iter().enumerate().map(|(i, class)| (class, i)).collect();
+        let index: HashMap<Class, usize> =
+            classes.into_iter().enumerate().map(|(i, class)| (class, i)).collect();
         if index.len() != c || (origin.is_none() && c > 0) {
             return Err("its classes are not distinct".into());
         }
@@ -291,7 +334,12 @@ impl Stored for ClassSums {
             let Some(into) = self.index.get(class).map(|at| &mut self.sums[*at]) else { continue };
             into.weight = left(into.weight, less.weight);
             into.sum -= &less.sum;
-            add_shift(&mut into.sum, -less.weight, less.missing.as_ref().map(|m| -m).as_ref().map(|m| m.view()), &shift);
+            add_shift(
+                &mut into.sum,
+                -less.weight,
+                less.missing.as_ref().map(|m| -m).as_ref().map(|m| m.view()),
+                &shift,
+            );
             if let Some(gone) = &less.missing {
                 *into.missing.get_or_insert_with(|| Array1::zeros(shift.len())) -= gone;
             }
@@ -314,7 +362,8 @@ impl ClassSums {
     fn forget_empty(&mut self) {
         let classes: Vec<Class> = self.classes().into_iter().cloned().collect();
         let sums = std::mem::take(&mut self.sums);
-        let kept: Vec<(Class, ClassSum)> = classes.into_iter().zip(sums).filter(|(_, sum)| sum.weight > 0.0).collect();
+        let kept: Vec<(Class, ClassSum)> =
+            classes.into_iter().zip(sums).filter(|(_, sum)| sum.weight > 0.0).collect();
         self.index = kept.iter().enumerate().map(|(i, (class, _))| (class.clone(), i)).collect();
         self.sums = kept.into_iter().map(|(_, sum)| sum).collect();
     }

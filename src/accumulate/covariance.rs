@@ -38,7 +38,13 @@ pub struct Covariance {
 impl Covariance {
     /// Of no rows yet.
     pub fn new(d: usize) -> Covariance {
-        Covariance { rows: 0, weight: 0.0, mean: Center::zeros(d), s: Array2::zeros((d, d)), mixed_error: None }
+        Covariance {
+            rows: 0,
+            weight: 0.0,
+            mean: Center::zeros(d),
+            s: Array2::zeros((d, d)),
+            mixed_error: None,
+        }
     }
 
     /// The block's part in S is already added; its mean and weight follow.
@@ -129,7 +135,14 @@ impl Accumulate for Covariance {
     fn finish(mut self) -> CoMoment {
         blas::mirror(&mut self.s);
         let ((mean, rest), squares) = (self.mean.split(), self.s.diag().to_owned());
-        let moments = Moments { rows: self.rows, weight: self.weight, mean, rest, squares, mixed_error: self.mixed_error };
+        let moments = Moments {
+            rows: self.rows,
+            weight: self.weight,
+            mean,
+            rest,
+            squares,
+            mixed_error: self.mixed_error,
+        };
         CoMoment { moments, s: self.s }
     }
 
@@ -169,7 +182,13 @@ impl Stored for Covariance {
             self.s.fill(0.0);
             return;
         }
-        self.mean = take_out(&mut self.s, (&self.mean, self.weight), &part.s, (&part.mean, part.weight), rest);
+        self.mean = take_out(
+            &mut self.s,
+            (&self.mean, self.weight),
+            &part.s,
+            (&part.mean, part.weight),
+            rest,
+        );
         self.weight = rest;
     }
 

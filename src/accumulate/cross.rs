@@ -86,7 +86,13 @@ impl Cross {
     /// Of no rows yet.
     pub fn new(d: usize, map: Arc<LabelMap>) -> Cross {
         let r = map.len();
-        Cross { spread: Spread::new(d), labels: Spread::new(r), m: Array2::zeros((r, d)), p: None, map }
+        Cross {
+            spread: Spread::new(d),
+            labels: Spread::new(r),
+            m: Array2::zeros((r, d)),
+            p: None,
+            map,
+        }
     }
 
     /// Moves the centres, so that M and P are around others.
@@ -153,7 +159,8 @@ impl Accumulate for Cross {
             later.p.get_or_insert_with(|| Array2::zeros(later.m.raw_dim()));
         }
         for side in [&mut *self, &mut later] {
-            let (e, f) = (spread.mean.minus(&side.spread.mean), labels.mean.minus(&side.labels.mean));
+            let (e, f) =
+                (spread.mean.minus(&side.spread.mean), labels.mean.minus(&side.labels.mean));
             side.recentre(&e, &f);
         }
         self.m += &later.m;
@@ -169,7 +176,9 @@ impl Accumulate for Cross {
 
     fn bytes(Shape { features, rows, vectors }: Shape) -> u64 {
         let held = 32u64.saturating_mul(vectors).saturating_mul(features);
-        Spread::bytes(Shape { features, rows, vectors }).saturating_add(held).saturating_add(24 * rows * vectors)
+        Spread::bytes(Shape { features, rows, vectors })
+            .saturating_add(held)
+            .saturating_add(24 * rows * vectors)
     }
 }
 
@@ -208,7 +217,8 @@ impl Stored for Cross {
             part.p.get_or_insert_with(|| zeros.clone());
         }
         for side in [&mut *self, &mut part] {
-            let (e, f) = (spread.mean.minus(&side.spread.mean), labels.mean.minus(&side.labels.mean));
+            let (e, f) =
+                (spread.mean.minus(&side.spread.mean), labels.mean.minus(&side.labels.mean));
             side.recentre(&e, &f);
         }
         self.m -= &part.m;

@@ -52,7 +52,15 @@ impl Gram {
     /// Of no features yet; products use this many threads.
     pub fn new(rows: usize, scaling: Scaling, threads: usize) -> Gram {
         let (g, incomplete) = (Array2::zeros((rows, rows)), vec![false; rows]);
-        Gram { scaling, spread: Spread::new(0), g, incomplete, mixed_error: None, threads, waiting: Vec::new() }
+        Gram {
+            scaling,
+            spread: Spread::new(0),
+            g,
+            incomplete,
+            mixed_error: None,
+            threads,
+            waiting: Vec::new(),
+        }
     }
 
     fn flush(&mut self) {
@@ -92,7 +100,13 @@ impl Accumulate for Gram {
         let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
         missing.iter().for_each(|cell| self.incomplete[cell.row as usize] = true);
         let mixed = matches!(block.values, Values::F32(_));
-        self.waiting.push(Waiting { y: block.into_f64(), weights, missing, mixed, spread: Spread::new(0) });
+        self.waiting.push(Waiting {
+            y: block.into_f64(),
+            weights,
+            missing,
+            mixed,
+            spread: Spread::new(0),
+        });
         if self.waiting.iter().map(|w| w.y.ncols()).sum::<usize>() >= DEPTH {
             self.flush();
         }
@@ -116,6 +130,8 @@ impl Accumulate for Gram {
 
     fn bytes(shape: Shape) -> u64 {
         let waiting = if shape.features == 0 { 0 } else { DEPTH as u64 + shape.features };
-        8u64.saturating_mul(shape.rows.saturating_mul(shape.rows).saturating_add(shape.rows * waiting))
+        8u64.saturating_mul(
+            shape.rows.saturating_mul(shape.rows).saturating_add(shape.rows * waiting),
+        )
     }
 }

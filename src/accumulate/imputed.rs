@@ -39,7 +39,15 @@ impl ImputedCovariance {
     /// Of no rows yet.
     pub fn new(d: usize) -> ImputedCovariance {
         let zeros = || Array2::zeros((d, d));
-        ImputedCovariance { rows: 0, weight: 0.0, mean: Center::zeros(d), s: zeros(), p: zeros(), c: zeros(), holes: false }
+        ImputedCovariance {
+            rows: 0,
+            weight: 0.0,
+            mean: Center::zeros(d),
+            s: zeros(),
+            p: zeros(),
+            c: zeros(),
+            holes: false,
+        }
     }
 
     fn of(mut block: Block) -> ImputedCovariance {
@@ -51,7 +59,9 @@ impl ImputedCovariance {
         let mut y = block.into_f64();
         let d = y.ncols();
         let presence = (!missing.is_empty()).then(|| presence(&y, &missing, roots.as_ref()));
-        let totals = presence.as_ref().map_or_else(|| Array1::from_elem(d, weight), |(_, c)| c.diag().to_owned());
+        let totals = presence
+            .as_ref()
+            .map_or_else(|| Array1::from_elem(d, weight), |(_, c)| c.diag().to_owned());
         let mean = centre(&mut y, weights.as_ref(), &missing, &totals);
         if let Some(roots) = &roots {
             dense::scale_rows(&mut y, roots);
@@ -79,15 +89,23 @@ impl ImputedCovariance {
         }
         for i in 0..e.len() {
             for j in 0..e.len() {
-                self.s[[i, j]] += e[j] * self.p[[i, j]] + e[i] * self.p[[j, i]] + e[i] * e[j] * self.c[[i, j]];
+                self.s[[i, j]] +=
+                    e[j] * self.p[[i, j]] + e[i] * self.p[[j, i]] + e[i] * e[j] * self.c[[i, j]];
             }
         }
-        Zip::from(self.p.rows_mut()).and(self.c.rows()).and(&e).for_each(|mut p, c, &e| p.scaled_add(e, &c));
+        Zip::from(self.p.rows_mut())
+            .and(self.c.rows())
+            .and(&e)
+            .for_each(|mut p, c, &e| p.scaled_add(e, &c));
     }
 }
 
 /// √w·m in y's own order, and C = Σ w m mᵀ.
-fn presence(y: &Array2<f64>, missing: &[MissingCell], roots: Option<&Array1<f64>>) -> (Array2<f64>, Array2<f64>) {
+fn presence(
+    y: &Array2<f64>,
+    missing: &[MissingCell],
+    roots: Option<&Array1<f64>>,
+) -> (Array2<f64>, Array2<f64>) {
     let mut m = Array2::from_elem(y.raw_dim().set_f(!y.is_standard_layout()), 1.0);
     dense::put(&mut m, missing, 0.0);
     if let Some(roots) = roots {
@@ -144,9 +162,18 @@ impl Accumulate for ImputedCovariance {
 
     fn finish(self) -> CoMoment {
         let (mut mean, rest) = self.mean.split();
-        Zip::from(&mut mean).and(&self.c.diag()).for_each(|m, &c| *m = if c > 0.0 { *m } else { f64::NAN });
+        Zip::from(&mut mean)
+            .and(&self.c.diag())
+            .for_each(|m, &c| *m = if c > 0.0 { *m } else { f64::NAN });
         let squares = self.s.diag().to_owned();
-        let moments = Moments { rows: self.rows, weight: self.weight, mean, rest, squares, mixed_error: None };
+        let moments = Moments {
+            rows: self.rows,
+            weight: self.weight,
+            mean,
+            rest,
+            squares,
+            mixed_error: None,
+        };
         CoMoment { moments, s: self.s }
     }
 

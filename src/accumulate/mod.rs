@@ -129,7 +129,8 @@ impl Scaling {
 
     /// 1 / deviation of each feature, 0 where it has none; `None` when not standardizing.
     pub fn factors(&self, moments: &Moments) -> Option<Array1<f64>> {
-        self.standardize.then(|| moments.deviations().mapv(|s| if s > 0.0 { s.recip() } else { 0.0 }))
+        self.standardize
+            .then(|| moments.deviations().mapv(|s| if s > 0.0 { s.recip() } else { 0.0 }))
     }
 }
 
@@ -163,15 +164,22 @@ pub struct Moments {
 impl Moments {
     /// The mean to centre by, with what rounding took from it if that is felt.
     pub(crate) fn center(&self) -> Center {
-        let felt = |j: usize| self.rest[j].abs() > NOT_FELT * (self.squares[j] / self.weight).sqrt();
-        let rest = if (0..self.rest.len()).any(felt) { self.rest.clone() } else { Array1::zeros(0) };
+        let felt =
+            |j: usize| self.rest[j].abs() > NOT_FELT * (self.squares[j] / self.weight).sqrt();
+        let rest =
+            if (0..self.rest.len()).any(felt) { self.rest.clone() } else { Array1::zeros(0) };
         Center::new(self.mean.clone(), rest)
     }
 
     /// Only these features.
     pub fn part(&self, kept: &[usize]) -> Moments {
         let part = |a: &Array1<f64>| a.select(Axis(0), kept);
-        Moments { mean: part(&self.mean), rest: part(&self.rest), squares: part(&self.squares), ..*self }
+        Moments {
+            mean: part(&self.mean),
+            rest: part(&self.rest),
+            squares: part(&self.squares),
+            ..*self
+        }
     }
 
     /// Sample standard deviations; 0 where the spread is only the rounding of the mean.

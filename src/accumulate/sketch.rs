@@ -88,7 +88,11 @@ impl Sketch {
         if c > 0.0 {
             let delta = spread.mean.minus(&self.spread.mean);
             let along = self.p.dot(&delta) * c;
-            self.z.rows_mut().into_iter().zip(&along).for_each(|(mut row, a)| row.scaled_add(*a, &delta));
+            self.z
+                .rows_mut()
+                .into_iter()
+                .zip(&along)
+                .for_each(|(mut row, a)| row.scaled_add(*a, &delta));
         }
         self.spread.merge(spread);
     }
@@ -109,8 +113,18 @@ impl Product {
     /// Of no rows yet; P is b × d.
     pub fn new(p: Array2<f64>, precision: Precision, moments: &Moments) -> Product {
         let z = Array2::zeros(p.raw_dim());
-        let single = if precision == Precision::Mixed { p.mapv(|v| v as f32) } else { Array2::zeros((0, 0)) };
-        Product { p: Arc::new(p), single: Arc::new(single), center: Arc::new(moments.center()), z, mixed_error: None }
+        let single = if precision == Precision::Mixed {
+            p.mapv(|v| v as f32)
+        } else {
+            Array2::zeros((0, 0))
+        };
+        Product {
+            p: Arc::new(p),
+            single: Arc::new(single),
+            center: Arc::new(moments.center()),
+            z,
+            mixed_error: None,
+        }
     }
 
     /// Both products in f32, added in f64. The first is checked on some rows.
@@ -175,6 +189,8 @@ impl Accumulate for Product {
 
     fn bytes(shape: Shape) -> u64 {
         let Shape { features, rows, vectors } = shape;
-        8u64.saturating_mul(vectors.saturating_mul(features + 2 * rows).saturating_add(features * rows))
+        8u64.saturating_mul(
+            vectors.saturating_mul(features + 2 * rows).saturating_add(features * rows),
+        )
     }
 }

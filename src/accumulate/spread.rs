@@ -26,11 +26,21 @@ pub struct Spread {
 impl Spread {
     /// Of no rows yet.
     pub fn new(d: usize) -> Spread {
-        Spread { rows: 0, weight: 0.0, present: Array1::zeros(d), mean: Center::zeros(d), squares: Array1::zeros(d) }
+        Spread {
+            rows: 0,
+            weight: 0.0,
+            present: Array1::zeros(d),
+            mean: Center::zeros(d),
+            squares: Array1::zeros(d),
+        }
     }
 
     /// Centres rows by the mean of their present cells, in place, missing cells at 0; gives their spread.
-    pub(super) fn centring(y: &mut Array2<f64>, weights: Option<&Array1<f64>>, missing: &[MissingCell]) -> Spread {
+    pub(super) fn centring(
+        y: &mut Array2<f64>,
+        weights: Option<&Array1<f64>>,
+        missing: &[MissingCell],
+    ) -> Spread {
         let (rows, d) = y.dim();
         let weight = weights.map_or(rows as f64, |w| w.sum());
         let mut present = Array1::from_elem(d, weight);
@@ -51,7 +61,8 @@ impl Spread {
 
     /// Appends features that were seen on the same rows.
     pub(super) fn append(&mut self, more: Spread) {
-        let join = |a: &Array1<f64>, b: &Array1<f64>| a.iter().chain(b).copied().collect::<Array1<f64>>();
+        let join =
+            |a: &Array1<f64>, b: &Array1<f64>| a.iter().chain(b).copied().collect::<Array1<f64>>();
         self.present = join(&self.present, &more.present);
         self.squares = join(&self.squares, &more.squares);
         self.mean.append(&more.mean);
@@ -74,7 +85,9 @@ pub(super) fn centre(
 ) -> Center {
     let mut once = || {
         let mut shift = dense::column_sums(y, weights);
-        Zip::from(&mut shift).and(present).for_each(|s, &p| *s = if p > 0.0 { *s / p } else { 0.0 });
+        Zip::from(&mut shift)
+            .and(present)
+            .for_each(|s, &p| *s = if p > 0.0 { *s / p } else { 0.0 });
         dense::shift(y, Some(&shift), None);
         dense::put(y, missing, 0.0);
         shift
@@ -114,8 +127,17 @@ impl Accumulate for Spread {
     fn finish(self) -> Moments {
         let (mut mean, rest) = self.mean.split();
         let seen = self.weight > 0.0;
-        Zip::from(&mut mean).and(&self.present).for_each(|m, &p| *m = if seen && p == 0.0 { f64::NAN } else { *m });
-        Moments { rows: self.rows, weight: self.weight, mean, rest, squares: self.squares, mixed_error: None }
+        Zip::from(&mut mean)
+            .and(&self.present)
+            .for_each(|m, &p| *m = if seen && p == 0.0 { f64::NAN } else { *m });
+        Moments {
+            rows: self.rows,
+            weight: self.weight,
+            mean,
+            rest,
+            squares: self.squares,
+            mixed_error: None,
+        }
     }
 
     fn bytes(shape: Shape) -> u64 {
@@ -158,7 +180,8 @@ impl Stored for Spread {
             // μ_B − μ_A = −(μ_T − μ_B) W_T / W_A
             let delta = moved[j] * t / rest;
             moved[j] *= b / rest;
-            self.squares[j] = (self.squares[j] - part.squares[j] - rest * b / t * delta * delta).max(0.0);
+            self.squares[j] =
+                (self.squares[j] - part.squares[j] - rest * b / t * delta * delta).max(0.0);
             self.present[j] = rest;
         }
         self.mean = self.mean.plus(&moved);

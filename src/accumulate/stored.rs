@@ -82,11 +82,20 @@ impl Parts {
     }
 
     /// Takes a matrix of this shape out.
-    pub fn take_matrix(&mut self, at: &str, name: &str, shape: (usize, usize)) -> Restored<Array2<f64>> {
+    pub fn take_matrix(
+        &mut self,
+        at: &str,
+        name: &str,
+        shape: (usize, usize),
+    ) -> Restored<Array2<f64>> {
         let name = format!("{at}.{name}");
-        let found = self.numbers.remove(&name).ok_or_else(|| format!("tensor '{name}' is missing"))?;
+        let found =
+            self.numbers.remove(&name).ok_or_else(|| format!("tensor '{name}' is missing"))?;
         if found.dim() != shape {
-            return Err(format!("tensor '{name}' is {:?} where {shape:?} is expected", found.dim()));
+            return Err(format!(
+                "tensor '{name}' is {:?} where {shape:?} is expected",
+                found.dim()
+            ));
         }
         match found.iter().all(|v| v.is_finite()) {
             true => Ok(found),
@@ -125,13 +134,21 @@ impl Parts {
     /// Takes a count of rows out: one that can be added to.
     pub fn take_rows(&mut self, at: &str) -> Restored<u64> {
         let rows: u64 = self.take(at, "rows")?;
-        if rows <= MOST_ROWS { Ok(rows) } else { Err(format!("'{at}.rows' is {rows}, more than there can be")) }
+        if rows <= MOST_ROWS {
+            Ok(rows)
+        } else {
+            Err(format!("'{at}.rows' is {rows}, more than there can be"))
+        }
     }
 
     /// Takes a weight out: a finite number that is not negative.
     pub fn take_weight(&mut self, at: &str) -> Restored<f64> {
         let weight: f64 = self.take(at, "weight")?;
-        if weight >= 0.0 && weight.is_finite() { Ok(weight) } else { Err(format!("'{at}.weight' is no weight")) }
+        if weight >= 0.0 && weight.is_finite() {
+            Ok(weight)
+        } else {
+            Err(format!("'{at}.weight' is no weight"))
+        }
     }
 }
 

@@ -56,7 +56,16 @@ impl TiledCovariance {
     /// Of no rows yet; products use this many threads.
     pub fn new(d: usize, threads: usize) -> TiledCovariance {
         let (mean, s) = (Center::zeros(d), Array2::zeros((d, d)));
-        TiledCovariance { rows: 0, weight: 0.0, mean, known: false, s, mixed_error: None, threads, panel: Panel::default() }
+        TiledCovariance {
+            rows: 0,
+            weight: 0.0,
+            mean,
+            known: false,
+            s,
+            mixed_error: None,
+            threads,
+            panel: Panel::default(),
+        }
     }
 
     /// Around a known mean, which missing cells take.
@@ -72,7 +81,8 @@ impl TiledCovariance {
         if weight == 0.0 {
             return;
         }
-        let mut y = Array2::from_shape_vec((rows, self.s.ncols()), y).expect("rows of d cells each");
+        let mut y =
+            Array2::from_shape_vec((rows, self.s.ncols()), y).expect("rows of d cells each");
         let weights = (!weights.is_empty()).then(|| Array1::from_vec(weights));
         let chan = match self.known {
             true => {
@@ -101,7 +111,12 @@ impl TiledCovariance {
     }
 
     /// Centres the panel by its own mean, moves μ, and gives √c δ as one more row.
-    fn centre(&mut self, y: &mut Array2<f64>, weights: Option<&Array1<f64>>, weight: f64) -> Array2<f64> {
+    fn centre(
+        &mut self,
+        y: &mut Array2<f64>,
+        weights: Option<&Array1<f64>>,
+        weight: f64,
+    ) -> Array2<f64> {
         let mean = dense::column_sums(y, weights) / weight;
         self.shift_all(y, &mean);
         let rest = dense::column_sums(y, weights) / weight;
@@ -114,7 +129,11 @@ impl TiledCovariance {
         let lines = y.axis_chunks_iter_mut(Axis(0), 128).collect();
         blas::for_each(self.threads, lines, |mut chunk: ndarray::ArrayViewMut2<'_, f64>| {
             for mut row in chunk.rows_mut() {
-                row.as_slice_mut().expect("C order").iter_mut().zip(origin).for_each(|(y, o)| *y -= o);
+                row.as_slice_mut()
+                    .expect("C order")
+                    .iter_mut()
+                    .zip(origin)
+                    .for_each(|(y, o)| *y -= o);
             }
         });
     }
@@ -148,7 +167,9 @@ impl Accumulate for TiledCovariance {
         panel.rows += block.rows();
         panel.mixed |= matches!(block.values, Values::F32(_));
         panel.weights.extend(block.weights.take().into_iter().flatten());
-        panel.missing.extend(block.missing.drain(..).map(|cell| MissingCell { row: cell.row + first, ..cell }));
+        panel.missing.extend(
+            block.missing.drain(..).map(|cell| MissingCell { row: cell.row + first, ..cell }),
+        );
         panel.y.reserve(DEPTH.max(panel.rows) * self.s.ncols() - panel.y.len());
         match block.values {
             Values::F64(x) => panel.y.extend(x.iter()),
@@ -176,7 +197,14 @@ impl Accumulate for TiledCovariance {
         self.flush();
         blas::mirror(&mut self.s);
         let ((mean, rest), squares) = (self.mean.split(), self.s.diag().to_owned());
-        let moments = Moments { rows: self.rows, weight: self.weight, mean, rest, squares, mixed_error: self.mixed_error };
+        let moments = Moments {
+            rows: self.rows,
+            weight: self.weight,
+            mean,
+            rest,
+            squares,
+            mixed_error: self.mixed_error,
+        };
         CoMoment { moments, s: self.s }
     }
 
@@ -207,8 +235,10 @@ impl Stored for TiledCovariance {
         let rows: usize = parts.take(at, "waiting")?;
         let weighted: bool = parts.take(at, "weighted")?;
         let y = parts.take_matrix(at, "panel", (rows, d))?.into_raw_vec_and_offset().0;
-        let weights = parts.take_vector(at, "panel_weights", if weighted { rows } else { 0 })?.to_vec();
-        let panel = Panel { y, weights, missing: Vec::new(), rows, mixed: parts.take(at, "mixed")? };
+        let weights =
+            parts.take_vector(at, "panel_weights", if weighted { rows } else { 0 })?.to_vec();
+        let panel =
+            Panel { y, weights, missing: Vec::new(), rows, mixed: parts.take(at, "mixed")? };
         Ok(TiledCovariance {
             rows: parts.take_rows(at)?,
             weight: parts.take_weight(at)?,
@@ -229,10 +259,19 @@ impl Stored for TiledCovariance {
             return;
         }
         if rest == 0.0 {
-            *self = TiledCovariance { rows: self.rows, ..TiledCovariance::new(self.s.ncols(), self.threads) };
+            *self = TiledCovariance {
+                rows: self.rows,
+                ..TiledCovariance::new(self.s.ncols(), self.threads)
+            };
             return;
         }
-        self.mean = take_out(&mut self.s, (&self.mean, self.weight), &part.s, (&part.mean, part.weight), rest);
+        self.mean = take_out(
+            &mut self.s,
+            (&self.mean, self.weight),
+            &part.s,
+            (&part.mean, part.weight),
+            rest,
+        );
         self.weight = rest;
     }
 

@@ -15,9 +15,11 @@ use crate::report::text::{count, thousands};
 use crate::report::{self, Talk};
 use crate::sink::parquet::is_one_file;
 use crate::sink::{Encoder, ParquetSink, Sink};
-use crate::source::{Block, Dataset, FeatureColumn, Features, Nulls, ParquetSource, Source, Tally, Want, inputs};
-use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch};
-use arrow::datatypes::Field;
+use crate::source::{
+    Block, Dataset, FeatureColumn, Features, Nulls, ParquetSource, Source, Tally, Want, inputs,
+};
+use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch};
+use arrow_schema::Field;
 use ndarray::{Array2, ArrayView2};
 use serde_json::json;
 use std::sync::Arc;
@@ -40,7 +42,8 @@ pub fn transform(args: &TransformArgs, talk: Talk) -> Result<()> {
     }
     let compute = Compute::Scores { layout: args.layout, diagnostics: args.diagnostics };
     let dataset = Dataset::open(&inputs::expand(&args.data)?)?;
-    Job::plan(&model, k, dataset, &args.data, &args.output, fitted(&model), compute)?.run("transform", talk)
+    Job::plan(&model, k, dataset, &args.data, &args.output, fitted(&model), compute)?
+        .run("transform", talk)
 }
 
 /// Rows, or scores → rows as the components see them.
@@ -51,7 +54,10 @@ pub fn reconstruct(args: &ReconstructArgs, talk: Talk) -> Result<()> {
     let dataset = Dataset::open(&inputs::expand(&args.data)?)?;
     let (want, compute) = if args.from_scores {
         let features = score_columns(&dataset, &args.output.prefix, k)?;
-        (Want { features, nulls: Nulls::Error, advice: "leave the row out", ..Want::default() }, Compute::RowsFromScores(back))
+        (
+            Want { features, nulls: Nulls::Error, advice: "leave the row out", ..Want::default() },
+            Compute::RowsFromScores(back),
+        )
     } else {
         (fitted(&model), Compute::Rows(back))
     };
@@ -62,12 +68,16 @@ pub fn reconstruct(args: &ReconstructArgs, talk: Talk) -> Result<()> {
 fn way_back(model: &Model, k: usize, asked: Option<Preimage>) -> Result<Back> {
     let misuse = |problem: &str| Err(Error::Misuse(problem.into()));
     if model.is_normalized() {
-        return misuse("the cosine kernel forgets the length of a row, so there is no way back to it; fit with another kernel");
+        return misuse(
+            "the cosine kernel forgets the length of a row, so there is no way back to it; fit with another kernel",
+        );
     }
     let Some(map) = model.kernel_map() else {
         return match asked {
             None => Ok(Back::Linear),
-            Some(_) => misuse("--preimage is for kernel models; this one is reconstructed exactly without it"),
+            Some(_) => misuse(
+                "--preimage is for kernel models; this one is reconstructed exactly without it",
+            ),
         };
     };
     match asked {
@@ -75,15 +85,15 @@ fn way_back(model: &Model, k: usize, asked: Option<Preimage>) -> Result<Back> {
             "a kernel model has no reconstruction: its components live where the kernel maps to, not among the features; --preimage fixed-point (rbf) comes near, and --preimage ridge if it was fitted with it",
         ),
         Some(Preimage::FixedPoint) if FixedPoint::suits(map) => Ok(Back::FixedPoint),
-        Some(Preimage::FixedPoint) => {
-            misuse("--preimage fixed-point is for the rbf kernel over rows; fit with --preimage ridge and reconstruct with it")
-        }
+        Some(Preimage::FixedPoint) => misuse(
+            "--preimage fixed-point is for the rbf kernel over rows; fit with --preimage ridge and reconstruct with it",
+        ),
         Some(Preimage::Ridge) if model.preimage.is_none() => {
             misuse("this model has learned no pre-image; fit it with --preimage ridge")
         }
-        Some(Preimage::Ridge) if k < model.n_components() => {
-            misuse("the learned pre-image needs all components of its model; leave -k out, or fit with fewer")
-        }
+        Some(Preimage::Ridge) if k < model.n_components() => misuse(
+            "the learned pre-image needs all components of its model; leave -k out, or fit with fewer",
+        ),
         Some(Preimage::Ridge) => Ok(Back::Ridge),
     }
 }
@@ -97,7 +107,10 @@ fn fitted(model: &Model) -> Want {
 fn components(model: &Model, output: &OutputSpec, talk: Talk) -> usize {
     let asked = output.components.map_or(model.n_components(), |k| k as usize);
     if asked > model.n_components() {
-        talk.say(format!("note: asked for {asked} components, the model has {}", model.n_components()));
+        talk.say(format!(
+            "note: asked for {asked} components, the model has {}",
+            model.n_components()
+        ));
     }
     asked.min(model.n_components())
 }
@@ -106,9 +119,14 @@ fn components(model: &Model, output: &OutputSpec, talk: Talk) -> usize {
 fn score_columns(dataset: &Dataset, prefix: &str, k: usize) -> Result<Features> {
     use crate::source::footer::Kind;
     let kind = |name: &str| dataset.columns.iter().find(|c| c.name == name).map(|c| &c.kind);
-    let wrong = |name: String, problem: String| Error::data(Place::file(dataset.first_path()).column(name), problem);
+    let wrong = |name: String, problem: String| {
+        Error::data(Place::file(dataset.first_path()).column(name), problem)
+    };
     let too_few = |found: usize| match found {
-        0 => "is not here; --from-scores needs the score columns that transform wrote (see --prefix)".to_string(),
+        0 => {
+            "is not here; --from-scores needs the score columns that transform wrote (see --prefix)"
+                .to_string()
+        }
         n => format!("is not here; give -k {n} to use the {} that are", count(n as u64, "score")),
     };
     if let Some(Kind::Vector(value, width)) = kind(prefix) {
@@ -117,13 +135,20 @@ fn score_columns(dataset: &Dataset, prefix: &str, k: usize) -> Result<Features> 
             return Err(wrong(format!("{prefix}[{width}]"), too_few(width)));
         }
         let elements = (width > k).then(|| (0..k).collect());
-        let column = FeatureColumn { name: prefix.into(), value: value.to_string(), width: Some(width), elements };
+        let column = FeatureColumn {
+            name: prefix.into(),
+            value: value.to_string(),
+            width: Some(width),
+            elements,
+        };
         return Ok(Features { columns: vec![column] });
     }
     let scalar = |i: usize| {
         let name = format!("{prefix}{i}");
         match kind(&name) {
-            Some(Kind::Scalar(value)) => Ok(FeatureColumn { name, value: value.to_string(), width: None, elements: None }),
+            Some(Kind::Scalar(value)) => {
+                Ok(FeatureColumn { name, value: value.to_string(), width: None, elements: None })
+            }
             Some(other) => Err(wrong(name, format!("is {}, not a number", other.describe()))),
             None => Err(wrong(name, too_few(i - 1))),
         }
@@ -179,17 +204,40 @@ impl<'a> Job<'a> {
         want.features.check(&dataset)?;
         let columns = Columns::new(&dataset, output, computed_fields(model, k, output, compute))?;
         want.keep = columns.kept_names();
-        let encoder = Encoder::new(columns.schema(), &columns.computed_names(), columns.row_bytes, output.compression)?;
+        let encoder = Encoder::new(
+            columns.schema(),
+            &columns.computed_names(),
+            columns.row_bytes,
+            output.compression,
+        )?;
         let crew = columns.crew(&dataset, &want, output, &model_bytes(model, compute))?;
         dataset.refuse_output(data, &output.output)?;
         let source = ParquetSource::new(&dataset, want);
         // Few row groups leave threads over, which comparisons with a kernel's rows can use.
-        let threads = (output.resources.threads() / crew.threads.min(source.units().len()).max(1)).max(1);
+        let threads =
+            (output.resources.threads() / crew.threads.min(source.units().len()).max(1)).max(1);
         let projector = Projector::new(model, k, threads);
-        let fixed = matches!(compute, Compute::Rows(Back::FixedPoint) | Compute::RowsFromScores(Back::FixedPoint));
-        let fixed_point = model.kernel_map().filter(|_| fixed).and_then(|map| FixedPoint::new(map, k));
+        let fixed = matches!(
+            compute,
+            Compute::Rows(Back::FixedPoint) | Compute::RowsFromScores(Back::FixedPoint)
+        );
+        let fixed_point =
+            model.kernel_map().filter(|_| fixed).and_then(|map| FixedPoint::new(map, k));
         let (constants, overflowed) = (model.constant_features(), AtomicU64::new(0));
-        Ok(Job { model, projector, fixed_point, threads, output, compute, dataset, source, encoder, crew, constants, overflowed })
+        Ok(Job {
+            model,
+            projector,
+            fixed_point,
+            threads,
+            output,
+            compute,
+            dataset,
+            source,
+            encoder,
+            crew,
+            constants,
+            overflowed,
+        })
     }
 
     fn run(&self, what: &'static str, talk: Talk) -> Result<()> {
@@ -201,7 +249,10 @@ impl<'a> Job<'a> {
         let done = sink.complete();
         let known = done.iter().filter(|d| **d).count();
         if known > 0 {
-            talk.say(format!("{known} of {} complete already and kept", count(done.len() as u64, "file")));
+            talk.say(format!(
+                "{known} of {} complete already and kept",
+                count(done.len() as u64, "file")
+            ));
         }
         let source = self.source.without_files(&done);
         let mut tally = Tally::default();
@@ -235,7 +286,10 @@ impl<'a> Job<'a> {
         let OutputSpec { dtype, compression, prefix, .. } = self.output;
         let inputs = crate::model::LedgerEntry::of(&self.dataset);
         let (k, compute, schema) = (self.projector.k(), self.compute, self.encoder.schema());
-        hash.write(format!("{k} {compute:?} {dtype:?} {compression:?} {prefix} {schema:?} {inputs:?}").as_bytes());
+        hash.write(
+            format!("{k} {compute:?} {dtype:?} {compression:?} {prefix} {schema:?} {inputs:?}")
+                .as_bytes(),
+        );
         Ok(hash.finish())
     }
 
@@ -251,7 +305,8 @@ impl<'a> Job<'a> {
         let (mut tally, mut loss) = (Tally::default(), Loss::default());
         for block in blocks {
             let mut block = block?;
-            let place = source.places(unit, tally.rows, block.tally.dropped == 0 && tally.dropped == 0);
+            let place =
+                source.places(unit, tally.rows, block.tally.dropped == 0 && tally.dropped == 0);
             tally.add(std::mem::take(&mut block.tally));
             group.write(&self.batch(block, place, &mut loss)?)?;
             if group.is_full() {
@@ -268,8 +323,14 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    fn batch(&self, mut block: Block, place: impl Fn(usize) -> Place, loss: &mut Loss) -> Result<RecordBatch> {
-        let mut columns: Vec<ArrayRef> = block.kept.take().map_or_else(Vec::new, |b| b.columns().to_vec());
+    fn batch(
+        &self,
+        mut block: Block,
+        place: impl Fn(usize) -> Place,
+        loss: &mut Loss,
+    ) -> Result<RecordBatch> {
+        let mut columns: Vec<ArrayRef> =
+            block.kept.take().map_or_else(Vec::new, |b| b.columns().to_vec());
         match self.compute {
             Compute::Scores { layout, diagnostics } => {
                 let projected = self.projector.project(block, place)?;
@@ -281,7 +342,8 @@ impl<'a> Job<'a> {
             }
             Compute::Rows(back) => {
                 let projected = self.projector.project(block, place)?;
-                let rows = self.back(back, &projected.scores, Some(projected.prepared.view()), loss);
+                let rows =
+                    self.back(back, &projected.scores, Some(projected.prepared.view()), loss);
                 columns.extend(self.row_arrays(&rows)?);
             }
             Compute::RowsFromScores(back) => {
@@ -289,15 +351,27 @@ impl<'a> Job<'a> {
                 columns.extend(self.row_arrays(&self.back(back, &scores, None, loss))?);
             }
         }
-        RecordBatch::try_new(self.encoder.schema().clone(), columns).map_err(|e| Error::Internal(format!("output batch: {e}")))
+        RecordBatch::try_new(self.encoder.schema().clone(), columns)
+            .map_err(|e| Error::Internal(format!("output batch: {e}")))
     }
 
     /// Rows from scores, and from the rows they belong to where those are known.
-    fn back(&self, back: Back, scores: &Array2<f64>, rows: Option<ArrayView2<'_, f64>>, loss: &mut Loss) -> Array2<f64> {
+    fn back(
+        &self,
+        back: Back,
+        scores: &Array2<f64>,
+        rows: Option<ArrayView2<'_, f64>>,
+        loss: &mut Loss,
+    ) -> Array2<f64> {
         match (back, &self.fixed_point, &self.model.preimage) {
             (Back::FixedPoint, Some(fixed_point), _) => {
                 let found = fixed_point.solve(scores, rows, self.threads);
-                loss.add(Loss { rows: scores.ncols() as u64, left: found.losses.sum(), of: 0.0, restless: found.restless });
+                loss.add(Loss {
+                    rows: scores.ncols() as u64,
+                    left: found.losses.sum(),
+                    of: 0.0,
+                    restless: found.restless,
+                });
                 self.projector.unprepared(found.rows)
             }
             (Back::Ridge, _, Some(ridge)) => {
@@ -315,7 +389,9 @@ impl<'a> Job<'a> {
 
     fn score_arrays(&self, scores: &Array2<f64>, layout: Layout) -> Result<Vec<ArrayRef>> {
         match layout {
-            Layout::Columns => Ok(scores.rows().into_iter().map(|row| self.numbers(row.to_vec())).collect()),
+            Layout::Columns => {
+                Ok(scores.rows().into_iter().map(|row| self.numbers(row.to_vec())).collect())
+            }
             Layout::List => Ok(vec![self.list(scores.t())?]),
         }
     }
@@ -350,10 +426,13 @@ impl<'a> Job<'a> {
             Dtype::F64 => !v.is_finite(),
             Dtype::F32 => !(**v as f32).is_finite(),
         };
-        self.overflowed.fetch_add(values.iter().filter(overflowed).count() as u64, Ordering::Relaxed);
+        self.overflowed
+            .fetch_add(values.iter().filter(overflowed).count() as u64, Ordering::Relaxed);
         match self.output.dtype {
             Dtype::F64 => Arc::new(Float64Array::from(values)),
-            Dtype::F32 => Arc::new(Float32Array::from_iter_values(values.iter().map(|v| *v as f32))),
+            Dtype::F32 => {
+                Arc::new(Float32Array::from_iter_values(values.iter().map(|v| *v as f32)))
+            }
         }
     }
 
@@ -373,7 +452,10 @@ impl<'a> Job<'a> {
     fn loss_text(&self, loss: Loss) -> Option<String> {
         let left = self.loss(loss)?;
         if loss.of > 0.0 {
-            return Some(format!("pre-images by ridge: {:.2} % of the rows' spread is not brought back", 100.0 * left));
+            return Some(format!(
+                "pre-images by ridge: {:.2} % of the rows' spread is not brought back",
+                100.0 * left
+            ));
         }
         let restless = match loss.restless {
             0 => String::new(),
@@ -384,7 +466,14 @@ impl<'a> Job<'a> {
         ))
     }
 
-    fn report(&self, tally: &Tally, loss: Loss, known: usize, seconds: f64, talk: Talk) -> Result<()> {
+    fn report(
+        &self,
+        tally: &Tally,
+        loss: Loss,
+        known: usize,
+        seconds: f64,
+        talk: Talk,
+    ) -> Result<()> {
         if let Some(text) = self.loss_text(loss) {
             talk.say(text);
         }
@@ -404,9 +493,13 @@ impl<'a> Job<'a> {
         let overflowed = self.overflowed.load(Ordering::Relaxed);
         if overflowed > 0 {
             let written = count(overflowed, "computed number");
-            talk.say(format!("note: {written} beyond the range of {} written as inf or NaN", number_type(self.output.dtype)));
+            talk.say(format!(
+                "note: {written} beyond the range of {} written as inf or NaN",
+                number_type(self.output.dtype)
+            ));
         }
-        let files = if is_one_file(&self.output.output) { 1 } else { self.dataset.files.len() - known };
+        let files =
+            if is_one_file(&self.output.output) { 1 } else { self.dataset.files.len() - known };
         talk.say(format!(
             "{}: {} in {}, {seconds:.2} s",
             self.output.output.display(),
@@ -468,12 +561,19 @@ fn model_bytes(model: &Model, compute: Compute) -> ModelBytes {
     ModelBytes { held, each: Comparer::bytes(d) + back }
 }
 
-fn computed_fields(model: &Model, k: usize, output: &OutputSpec, compute: Compute) -> Vec<Arc<Field>> {
+fn computed_fields(
+    model: &Model,
+    k: usize,
+    output: &OutputSpec,
+    compute: Compute,
+) -> Vec<Arc<Field>> {
     let number = |name: String| number_field(name, output.dtype);
     match compute {
         Compute::Scores { layout, diagnostics } => {
             let mut fields = match layout {
-                Layout::Columns => (1..=k).map(|i| number(format!("{}{i}", output.prefix))).collect(),
+                Layout::Columns => {
+                    (1..=k).map(|i| number(format!("{}{i}", output.prefix))).collect()
+                }
                 Layout::List => vec![vector_field(&output.prefix, output.dtype, k)],
             };
             if diagnostics {

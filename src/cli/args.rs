@@ -670,7 +670,10 @@ pub struct OutputSpec {
 fn some_components(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(k) if k > 0 => Ok(k),
-        _ => Err("a model is cut to a number of components, 1 or more; shares and rules are for fit".into()),
+        _ => {
+            Err("a model is cut to a number of components, 1 or more; shares and rules are for fit"
+                .into())
+        }
     }
 }
 

@@ -29,8 +29,8 @@ use super::args::FitSpec;
 use super::kernel_fit::{CHECKED_ON, sample_rows};
 use super::kernels::{KernelPlan, Route};
 use crate::accumulate::{
-    Accumulate, ClassSums, Covariance, Cross, Gram, ImputedCovariance, Product, SHARED_FROM, Shape, Sketch, Spread,
-    TiledCovariance,
+    Accumulate, ClassSums, Covariance, Cross, Gram, ImputedCovariance, Product, SHARED_FROM, Shape,
+    Sketch, Spread, TiledCovariance,
 };
 use crate::budget::{Budget, Ledger, Phase};
 use crate::kernel::ridge;
@@ -128,9 +128,15 @@ impl Question<'_> {
             return kernel.forms().into_iter().map(|form| self.candidate(form, budget)).collect();
         }
         if self.labels.is_some() {
-            return [Form::Primal, Form::Dual].into_iter().map(|form| self.candidate(form, budget)).collect();
+            return [Form::Primal, Form::Dual]
+                .into_iter()
+                .map(|form| self.candidate(form, budget))
+                .collect();
         }
-        [Form::Primal, Form::Dual, Form::Randomized].into_iter().map(|form| self.candidate(form, budget)).collect()
+        [Form::Primal, Form::Dual, Form::Randomized]
+            .into_iter()
+            .map(|form| self.candidate(form, budget))
+            .collect()
     }
 
     fn candidate(&self, form: Form, budget: &Budget) -> Candidate {
@@ -185,7 +191,9 @@ impl Question<'_> {
                 let copy = usize::from(self.spool.is_some());
                 (2 + copy, 2 + copy + again)
             }
-            Form::Randomized => (self.max_passes.min(if self.whole_space() { 1 } else { 2 }), self.max_passes),
+            Form::Randomized => {
+                (self.max_passes.min(if self.whole_space() { 1 } else { 2 }), self.max_passes)
+            }
         };
         // A pass that scores may be one that gathers, too.
         (least, most + usize::from(self.scored.is_some()))
@@ -251,7 +259,10 @@ impl Question<'_> {
     }
 
     fn writing(&self, k: u64) -> Phase {
-        Phase::new("writing").hold("the model, its bytes and its file", 24u64.saturating_mul(k).saturating_mul(self.d))
+        Phase::new("writing").hold(
+            "the model, its bytes and its file",
+            24u64.saturating_mul(k).saturating_mul(self.d),
+        )
     }
 
     fn primal(&self, threads: usize) -> Vec<Phase> {
@@ -266,35 +277,52 @@ impl Question<'_> {
             let single = if mixed { TiledCovariance::bytes(held) / 2 - 4 * d * d } else { 0 };
             let gathered = TiledCovariance::bytes(held) - 8 * d * d;
             stream
-                .hold("batches and blocks", t.saturating_mul(cells(16)).saturating_add(waiting * cells(8)))
+                .hold(
+                    "batches and blocks",
+                    t.saturating_mul(cells(16)).saturating_add(waiting * cells(8)),
+                )
                 .hold("blocks to be multiplied", gathered.saturating_add(single))
-                .hold(format!("the {d} × {d} sum of products"), 8u64.saturating_mul(d.saturating_mul(d)))
+                .hold(
+                    format!("the {d} × {d} sum of products"),
+                    8u64.saturating_mul(d.saturating_mul(d)),
+                )
         } else {
             let bytes = |rows: u64| {
                 let shape = Shape { features: d, rows, vectors: 0 };
-                if self.want.nulls == Nulls::Mean { ImputedCovariance::bytes(shape) } else { Covariance::bytes(shape) }
+                if self.want.nulls == Nulls::Mean {
+                    ImputedCovariance::bytes(shape)
+                } else {
+                    Covariance::bytes(shape)
+                }
             };
             let single = if mixed { 4 * d * d + cells(4) } else { 0 };
             let sums = bytes(0).saturating_mul(window(threads) as u64 + 1);
             stream
-                .hold("batches and blocks", t.saturating_mul(cells(16) + (bytes(rows) - bytes(0)) + single))
+                .hold(
+                    "batches and blocks",
+                    t.saturating_mul(cells(16) + (bytes(rows) - bytes(0)) + single),
+                )
                 .hold(format!("sums of {d} × {d} products"), sums)
         };
-        let decompose =
-            Phase::new("decomposition").hold(format!("{d} × {d} matrix, vectors and work area"), crate::solve::bytes(d));
+        let decompose = Phase::new("decomposition")
+            .hold(format!("{d} × {d} matrix, vectors and work area"), crate::solve::bytes(d));
         vec![stream, decompose, self.writing(self.k())]
     }
 
     fn dual(&self, threads: usize) -> Vec<Phase> {
         let (t, n, d, g, k) = (threads as u64, self.n, self.d, self.group(), self.k());
         let cells = |bytes: u64| n.saturating_mul(g).saturating_mul(bytes);
-        let groups = t.saturating_mul(cells(24)).saturating_add((window(threads) as u64 + 1).saturating_mul(cells(8)));
+        let groups = t
+            .saturating_mul(cells(24))
+            .saturating_add((window(threads) as u64 + 1).saturating_mul(cells(8)));
         let moments = 8 * 8 * d;
         let mut phases = Vec::new();
         if self.spool.is_some() {
             let rows = block_rows(d as usize) as u64;
             let blocks = (2 * t + 3).saturating_mul(16 * rows * d);
-            phases.push(self.decoding(Phase::new("copying"), threads, d).hold("batches and blocks", blocks));
+            phases.push(
+                self.decoding(Phase::new("copying"), threads, d).hold("batches and blocks", blocks),
+            );
         }
         let reading = |name| match self.spool {
             Some(_) => Phase::new(name),
@@ -302,18 +330,33 @@ impl Question<'_> {
         };
         let held = Gram::bytes(Shape { rows: n, features: g, vectors: 0 });
         let square = 8u64.saturating_mul(n.saturating_mul(n));
-        let single = if self.want.precision == Precision::Mixed { held.saturating_sub(square) / 2 } else { 0 };
+        let single = if self.want.precision == Precision::Mixed {
+            held.saturating_sub(square) / 2
+        } else {
+            0
+        };
         phases.push(
             reading("streaming")
                 .hold("groups of features", groups)
-                .hold("groups to be multiplied", held.saturating_sub(square).saturating_add(single).saturating_add(moments))
+                .hold(
+                    "groups to be multiplied",
+                    held.saturating_sub(square).saturating_add(single).saturating_add(moments),
+                )
                 .hold(format!("the {n} × {n} Gram matrix"), square),
         );
-        phases.push(Phase::new("decomposition").hold(format!("{n} × {n} matrix, vectors and work area"), crate::solve::bytes(n)));
         phases.push(
-            reading("mapping to features")
-                .hold("groups of features", groups)
-                .hold("loadings", 16u64.saturating_mul(k).saturating_mul(d).saturating_add(16 * k * n).saturating_add(moments)),
+            Phase::new("decomposition")
+                .hold(format!("{n} × {n} matrix, vectors and work area"), crate::solve::bytes(n)),
+        );
+        phases.push(
+            reading("mapping to features").hold("groups of features", groups).hold(
+                "loadings",
+                16u64
+                    .saturating_mul(k)
+                    .saturating_mul(d)
+                    .saturating_add(16 * k * n)
+                    .saturating_add(moments),
+            ),
         );
         phases.push(self.writing(k));
         phases
@@ -332,7 +375,10 @@ impl Question<'_> {
         let products = match plan.route {
             Route::Supervised if labels > 0 => Phase::new("products")
                 .hold("rows", all.saturating_mul(2))
-                .hold(format!("labels and their images ({labels} columns)"), 24u64.saturating_mul(labels).saturating_mul(n))
+                .hold(
+                    format!("labels and their images ({labels} columns)"),
+                    24u64.saturating_mul(labels).saturating_mul(n),
+                )
                 .hold("tiles and sums", kernel::product_bytes(n, labels + 1, threads)),
             _ if self.decomposes_whole() => Phase::new("decomposition")
                 .hold("rows", all.saturating_mul(2))
@@ -342,22 +388,30 @@ impl Question<'_> {
                 let block = kernel::block(k, n as usize) as u64;
                 Phase::new("products")
                     .hold("rows", all.saturating_mul(2))
-                    .hold(format!("tiles and sums of {block} vectors"), kernel::product_bytes(n, block + 1, threads))
+                    .hold(
+                        format!("tiles and sums of {block} vectors"),
+                        kernel::product_bytes(n, block + 1, threads),
+                    )
                     .hold("the Krylov basis", kernel::basis_bytes(n, k))
             }
         };
-        let writing = Phase::new("writing").hold("the model, its bytes and its file", self.model_bytes().saturating_mul(3));
+        let writing = Phase::new("writing")
+            .hold("the model, its bytes and its file", self.model_bytes().saturating_mul(3));
         let learning = plan.ridge.then(|| self.learning());
         [read, products].into_iter().chain(learning).chain([writing]).collect()
     }
 
     /// A way back is learned from a sample and its scores.
     fn learning(&self) -> Phase {
-        let (sample, anchors) = ((ridge::LEARNED_FROM as u64).min(self.n), (ridge::ANCHORS as u64).min(self.n));
+        let (sample, anchors) =
+            ((ridge::LEARNED_FROM as u64).min(self.n), (ridge::ANCHORS as u64).min(self.n));
         let (d, k) = (self.d, self.kernel_components());
         Phase::new("learning the way back")
             .hold("the model", self.model_bytes().saturating_mul(2))
-            .hold("a sample, its scores and comparisons", 16 * sample * (2 * anchors + 3 * d + 2 * k))
+            .hold(
+                "a sample, its scores and comparisons",
+                16 * sample * (2 * anchors + 3 * d + 2 * k),
+            )
             .hold("anchors squared", 8 * 5 * anchors * anchors + 24 * anchors * d)
     }
 
@@ -381,7 +435,9 @@ impl Question<'_> {
         let most = self.labels.map_or(self.n, |l| l.r);
         match self.asked {
             Components::Count(k) => most.min(k as u64),
-            Components::Ratio(_) => most.min(kernel::block(randomized::sought(self.asked), self.n as usize) as u64),
+            Components::Ratio(_) => {
+                most.min(kernel::block(randomized::sought(self.asked), self.n as usize) as u64)
+            }
             _ => most,
         }
     }
@@ -395,7 +451,8 @@ impl Question<'_> {
     fn unit_pca(&self, threads: usize) -> Vec<Phase> {
         let mut phases = self.primal(threads);
         let rows = block_rows(self.d as usize) as u64;
-        let prepared = phases.swap_remove(0).hold("prepared rows", 16 * rows * self.d * threads as u64);
+        let prepared =
+            phases.swap_remove(0).hold("prepared rows", 16 * rows * self.d * threads as u64);
         phases.insert(0, prepared);
         phases
     }
@@ -425,11 +482,16 @@ impl Question<'_> {
         let sums = |rows: u64| {
             let shape = Shape { features: m, rows, vectors: 0 };
             match mapped.shared() {
-                true => TiledCovariance::bytes(shape).saturating_add((window(threads) as u64 + 1) * 8 * rows * m),
+                true => TiledCovariance::bytes(shape)
+                    .saturating_add((window(threads) as u64 + 1) * 8 * rows * m),
                 false => {
-                    let scratch = t.saturating_mul(Covariance::bytes(shape) - Covariance::bytes(Shape { rows: 0, ..shape }));
-                    scratch
-                        .saturating_add(Covariance::bytes(Shape { rows: 0, ..shape }).saturating_mul(window(threads) as u64 + 1))
+                    let scratch = t.saturating_mul(
+                        Covariance::bytes(shape) - Covariance::bytes(Shape { rows: 0, ..shape }),
+                    );
+                    scratch.saturating_add(
+                        Covariance::bytes(Shape { rows: 0, ..shape })
+                            .saturating_mul(window(threads) as u64 + 1),
+                    )
                 }
             }
         };
@@ -442,15 +504,20 @@ impl Question<'_> {
         let decompose = Phase::new("decomposition")
             .hold(format!("{m} × {m} matrix, vectors and work area"), crate::solve::bytes(m))
             .hold("the sample and the whitening", sampled.saturating_add(16 * m * m));
-        let writing = Phase::new("writing").hold("the model, its bytes and its file", self.model_bytes().saturating_mul(3));
+        let writing = Phase::new("writing")
+            .hold("the model, its bytes and its file", self.model_bytes().saturating_mul(3));
         let learning = plan.ridge.then(|| self.learning());
         [look, choose, stream, decompose].into_iter().chain(learning).chain([writing]).collect()
     }
 
     fn supervised(&self, form: Form, threads: usize) -> Vec<Phase> {
         let (t, d) = (threads as u64, self.d);
-        let LabelShape { r, classes, with_variance, .. } =
-            self.labels.unwrap_or(LabelShape { r: 0, classes: false, rbf: false, with_variance: false });
+        let LabelShape { r, classes, with_variance, .. } = self.labels.unwrap_or(LabelShape {
+            r: 0,
+            classes: false,
+            rbf: false,
+            with_variance: false,
+        });
         let rows = block_rows(d as usize) as u64;
         let bytes = |rows: u64| {
             let shape = Shape { features: d, rows, vectors: r };
@@ -466,10 +533,16 @@ impl Question<'_> {
         let stream = self
             .decoding(Phase::new("streaming"), threads, d)
             .hold("batches and blocks", t.saturating_mul(16 * rows * d + (bytes(rows) - bytes(0))))
-            .hold(format!("sums of {r} {what} × {d} features"), bytes(0).saturating_mul(window(threads) as u64 + 1));
+            .hold(
+                format!("sums of {r} {what} × {d} features"),
+                bytes(0).saturating_mul(window(threads) as u64 + 1),
+            );
         let side = if form == Form::Primal { d } else { r };
         let decompose = Phase::new("decomposition")
-            .hold(format!("{side} × {side} matrix, vectors and work area"), crate::solve::bytes(side))
+            .hold(
+                format!("{side} × {side} matrix, vectors and work area"),
+                crate::solve::bytes(side),
+            )
             .hold("sums", bytes(0).saturating_add(8 * r * d));
         vec![stream, decompose, self.writing(self.k().min(r))]
     }
@@ -489,10 +562,13 @@ impl Question<'_> {
 
     /// True when the scores and the co-moment of all features fit one pass, and the co-moment is what is wanted.
     pub fn scores_and_s(&self, threads: usize, budget: &Budget) -> bool {
-        let wanted = self.labels.is_none() && self.way().is_none() && self.want.precision == Precision::Exact;
+        let wanted = self.labels.is_none()
+            && self.way().is_none()
+            && self.want.precision == Precision::Exact;
         self.scoring(true).is_some_and(|all| {
             let part = crate::solve::bytes(self.d);
-            let fits = all.ledger(Form::Dual, threads).peak_bytes().saturating_add(part) <= budget.bytes.0;
+            let fits =
+                all.ledger(Form::Dual, threads).peak_bytes().saturating_add(part) <= budget.bytes.0;
             wanted && fits && (all.d as usize) < SHARED_FROM
         })
     }
@@ -506,7 +582,9 @@ impl Question<'_> {
             let labels = self.labels.map(|l| LabelShape { r, ..l });
             let question = Question { labels, ..self.clone() };
             let forms = form.map_or(vec![Form::Primal, Form::Dual], |f| vec![f]);
-            forms.into_iter().any(|form| question.ledger(form, threads).peak_bytes() <= budget.bytes.0)
+            forms
+                .into_iter()
+                .any(|form| question.ledger(form, threads).peak_bytes() <= budget.bytes.0)
         };
         let (mut low, mut high) = (0, MOST_CLASSES);
         while high - low > 1 {
@@ -521,8 +599,10 @@ impl Question<'_> {
         let rows = block_rows(d as usize) as u64;
         let block = self.block() as u64;
         let shape = |rows| Shape { features: d, rows, vectors: block };
-        let scratch = Sketch::bytes(shape(rows)) - Sketch::bytes(shape(0)) + Spread::bytes(Shape { rows: 0, ..shape(0) });
-        let single = if self.want.precision == Precision::Mixed { 4 * rows * d + 8 * block * d } else { 0 };
+        let scratch = Sketch::bytes(shape(rows)) - Sketch::bytes(shape(0))
+            + Spread::bytes(Shape { rows: 0, ..shape(0) });
+        let single =
+            if self.want.precision == Precision::Mixed { 4 * rows * d + 8 * block * d } else { 0 };
         let partial = Product::bytes(shape(0)).saturating_mul(window(threads) as u64 + 2);
         let basis = krylov::bytes(d, block, (block * randomized::BASIS_BLOCKS as u64).min(d));
         let stream = self
@@ -535,7 +615,11 @@ impl Question<'_> {
 }
 
 /// Which form to take and why: what was asked for, or the cheapest exact one that fits, or the randomized one.
-pub fn choose(candidates: &[Candidate], spec: &FitSpec, question: &Question<'_>) -> (usize, String) {
+pub fn choose(
+    candidates: &[Candidate],
+    spec: &FitSpec,
+    question: &Question<'_>,
+) -> (usize, String) {
     use crate::budget::Bytes;
     let (n, d, label_features) = (question.n, question.d, question.labels.map(|l| l.r));
     let at = |form: Form| candidates.iter().position(|c| c.form == form).unwrap_or(0);
@@ -568,7 +652,8 @@ pub fn choose(candidates: &[Candidate], spec: &FitSpec, question: &Question<'_>)
         return (at(other), format!("{}, and the {exact} form does not fit", describe(other)));
     }
     if candidates[at(Form::Randomized)].fits {
-        let neither = format!("neither {d} × {d} ({}) nor {n} × {n} ({}) fits", square(d), square(n));
+        let neither =
+            format!("neither {d} × {d} ({}) nor {n} × {n} ({}) fits", square(d), square(n));
         return (at(Form::Randomized), format!("{neither}: {}", describe(Form::Randomized)));
     }
     (at(exact), describe(exact))
@@ -579,14 +664,26 @@ fn kernel_reason(plan: &KernelPlan, n: u64, whole: bool) -> String {
     use crate::budget::Bytes;
     match plan.route {
         Route::UnitPca => "a cosine kernel is PCA of the rows at unit length".into(),
-        Route::Landmarks(m) => format!("comparisons with {m} rows stand for the kernel: an approximation, as asked"),
-        Route::Fourier(m) => format!("{m} random features stand for the kernel: an approximation, as asked"),
-        Route::Supervised => "one product of the kernel matrix, made by tiles, with the labels".into(),
+        Route::Landmarks(m) => {
+            format!("comparisons with {m} rows stand for the kernel: an approximation, as asked")
+        }
+        Route::Fourier(m) => {
+            format!("{m} random features stand for the kernel: an approximation, as asked")
+        }
+        Route::Supervised => {
+            "one product of the kernel matrix, made by tiles, with the labels".into()
+        }
         _ if whole => format!("the {n} × {n} kernel matrix is small enough to hold"),
         _ => {
-            let how = if plan.spill.is_some() { "kept in a temporary file" } else { "made again for each product" };
+            let how = if plan.spill.is_some() {
+                "kept in a temporary file"
+            } else {
+                "made again for each product"
+            };
             let all = Bytes(8u64.saturating_mul(n.saturating_mul(n)));
-            format!("block Krylov on tiles of the {n} × {n} kernel matrix ({all} in all, never held), {how}")
+            format!(
+                "block Krylov on tiles of the {n} × {n} kernel matrix ({all} in all, never held), {how}"
+            )
         }
     }
 }

@@ -14,13 +14,25 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Result<()> {
     let dir = &args.output;
     prepare(dir)?;
     let at = |name: &str| dir.join(name).display().to_string();
-    let (data, model, scores, restored) = (at("data"), at("model.safetensors"), at("scores.parquet"), at("restored"));
+    let (data, model, scores, restored) =
+        (at("data"), at("model.safetensors"), at("scores.parquet"), at("restored"));
     let rows = args.rows.to_string();
     let (rings, kernel) = (at("rings"), at("kernel.safetensors"));
     let tour: [(&str, Vec<&str>); 8] = [
         (
             "Some data: readings of 24 sensors that six hidden causes drive, in four Parquet files.",
-            vec!["generate", "lowrank", "--rows", &rows, "--columns", "24", "--files", "4", "-o", &data],
+            vec![
+                "generate",
+                "lowrank",
+                "--rows",
+                &rows,
+                "--columns",
+                "24",
+                "--files",
+                "4",
+                "-o",
+                &data,
+            ],
         ),
         (
             "What would a fit do, and what would it hold? Only the files' footers are read.",
@@ -45,7 +57,21 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Result<()> {
         ),
         (
             "A kernel does: kernel supervised PCA, without the 4000 × 4000 matrix.",
-            vec!["fit", &rings, "--method", "kspca", "--label", "ring", "--classes", "--gamma", "1", "-k", "2", "-o", &kernel],
+            vec![
+                "fit",
+                &rings,
+                "--method",
+                "kspca",
+                "--label",
+                "ring",
+                "--classes",
+                "--gamma",
+                "1",
+                "-k",
+                "2",
+                "-o",
+                &kernel,
+            ],
         ),
     ];
     for (says, words) in tour {

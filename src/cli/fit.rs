@@ -79,10 +79,14 @@ pub fn achievement(model: &Model) -> String {
         (Some(label), _) if label.kernel != LabelKernel::Identity => {
             let hsic = crate::report::text::number(model.header.hsic.unwrap_or(0.0));
             let about = if label.features.is_some() { "about " } else { "" };
-            format!("carrying {:.2} % of the dependence on the labels (HSIC {about}{hsic})", percent(&label.hsic_share))
+            format!(
+                "carrying {:.2} % of the dependence on the labels (HSIC {about}{hsic})",
+                percent(&label.hsic_share)
+            )
         }
         (_, ratio) => {
-            let approximated = model.header.kernel.as_ref().is_some_and(|k| k.approximation.is_some());
+            let approximated =
+                model.header.kernel.as_ref().is_some_and(|k| k.approximation.is_some());
             let what = if approximated { "approximated variance" } else { "variance" };
             format!("explaining {:.2} % of the {what}", percent(&ratio.unwrap_or_default()))
         }
@@ -116,8 +120,14 @@ fn without_effect(plan: &FitPlan, spec: &FitSpec) -> Vec<String> {
         !spec.label.is_empty() && !supervised,
         "--label only keeps its columns out of the features; --method spca and kspca make use of them",
     );
-    when(spec.label_kernel.is_some() && !supervised, "--label-kernel has no effect without --method spca");
-    when(spec.with_variance && spec.method == Method::Kspca, "kspca knows its variances without --with-variance");
+    when(
+        spec.label_kernel.is_some() && !supervised,
+        "--label-kernel has no effect without --method spca",
+    );
+    when(
+        spec.with_variance && spec.method == Method::Kspca,
+        "kspca knows its variances without --with-variance",
+    );
     when(
         !spec.method.is_kernel() && spec.kernel.any(),
         "--kernel and its constants have no effect without --method kpca or kspca",
@@ -131,28 +141,49 @@ fn without_effect(plan: &FitPlan, spec: &FitSpec) -> Vec<String> {
         "--landmark-choice has no effect without --landmarks",
     );
     when(spec.with_variance && !supervised, "--with-variance has no effect without --method spca");
-    when(spec.classes && !supervised && spec.score_by.is_none(), "--classes has no effect without labels");
+    when(
+        spec.classes && !supervised && spec.score_by.is_none(),
+        "--classes has no effect without labels",
+    );
     when(
         spec.label_gamma.is_some() && kernel != Some(LabelKernel::Rbf),
         "--label-gamma has no effect without --label-kernel rbf",
     );
-    when(spec.score == Score::Signed && spec.score_by.is_none(), "--score has no effect without --score-by");
+    when(
+        spec.score == Score::Signed && spec.score_by.is_none(),
+        "--score has no effect without --score-by",
+    );
     let classes = plan.scoring.as_ref().is_some_and(|s| s.label.read == LabelRead::Classes);
-    when(spec.score == Score::Signed && classes, "scores against classes have no sign, so --score signed changes nothing");
+    when(
+        spec.score == Score::Signed && classes,
+        "scores against classes have no sign, so --score signed changes nothing",
+    );
     let iterates = matches!(plan.taken().form, Form::Randomized | Form::Exact);
-    when(spec.allow_unconverged && !iterates, "--allow-unconverged is for the randomized form and for kpca");
+    when(
+        spec.allow_unconverged && !iterates,
+        "--allow-unconverged is for the randomized form and for kpca",
+    );
     if let Some(kernel) = &plan.kernel {
         notes.extend(spec.kernel.without_effect(kernel.kind));
     }
     let among = |name: &&String| plan.want.features.columns.iter().any(|c| c.name == **name);
-    notes.extend(spec.label.iter().chain(&spec.score_by).filter(among).map(|n| format!("label '{n}' is among the features")));
+    notes.extend(
+        spec.label
+            .iter()
+            .chain(&spec.score_by)
+            .filter(among)
+            .map(|n| format!("label '{n}' is among the features")),
+    );
     notes
 }
 
 /// The passes and the decomposition.
 pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     if plan.dataset.rows() == 0 {
-        return Err(Error::data(Place::file(plan.dataset.first_path()), "there are no rows to fit"));
+        return Err(Error::data(
+            Place::file(plan.dataset.first_path()),
+            "there are no rows to fit",
+        ));
     }
     // What the footers took while they were looked at.
     crate::budget::release_freed_memory();
@@ -160,7 +191,8 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     let (mut scoring, mut feature_scores, mut fitted) = (None, None, None);
     if plan.scoring.is_some() {
         let scored = forms::score(&plan, spec, talk)?;
-        (scoring, feature_scores, fitted) = (Some(scored.report), Some(scored.scores), scored.fitted);
+        (scoring, feature_scores, fitted) =
+            (Some(scored.report), Some(scored.scores), scored.fitted);
         plan = narrow(plan, spec, &scored.kept)?;
         plan.check()?;
     }
@@ -176,12 +208,14 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
     }
     let (mut label, mut hsic, mut total_variance, mut variances) = (None, None, None, None);
     if let Some(s) = supervision {
-        (label, hsic, total_variance, variances) = (Some(s.label), Some(s.hsic), Some(s.total_variance), s.variances);
+        (label, hsic, total_variance, variances) =
+            (Some(s.label), Some(s.hsic), Some(s.total_variance), s.variances);
     }
     if let Some(k) = plan.kernel.as_ref().filter(|k| k.route == Route::Pca) {
         kernel = Some(linear(k, spec, talk));
     }
-    let iterated = solution.certificate.iteration.is_some() || matches!(solution.form, Form::Landmarks | Form::Fourier);
+    let iterated = solution.certificate.iteration.is_some()
+        || matches!(solution.form, Form::Landmarks | Form::Fourier);
     let random = iterated || label.as_ref().is_some_and(|l| l.features.is_some());
     // The scores of kernel supervised PCA are the seed's Θᵀk.
     let uncentred = spec.no_center || (spec.method == Method::Kspca && plan.labels.is_some());
@@ -224,20 +258,29 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
 fn linear(plan: &KernelPlan, spec: &FitSpec, talk: Talk) -> KernelSide {
     talk.say("note: with a linear kernel kernel PCA is PCA, and is fitted as such (--form exact goes by the kernel matrix)");
     let (kernel, gamma_from) = spec.kernel.resolve(plan.kind, 1, || 1.0, talk);
-    KernelSide { report: KernelReport::new(kernel, gamma_from), map: None, unit_mean: None, preimage: None }
+    KernelSide {
+        report: KernelReport::new(kernel, gamma_from),
+        map: None,
+        unit_mean: None,
+        preimage: None,
+    }
 }
 
 /// Nothing is lost without a line that says so.
 pub fn tell(plan: &FitPlan, tally: &Tally, talk: Talk) {
     let named = |counts: &std::collections::BTreeMap<u32, u64>| {
-        let list: Vec<String> =
-            counts.iter().map(|(j, n)| format!("{} ({})", plan.want.features.name(*j as usize), thousands(*n))).collect();
+        let list: Vec<String> = counts
+            .iter()
+            .map(|(j, n)| format!("{} ({})", plan.want.features.name(*j as usize), thousands(*n)))
+            .collect();
         some(&list)
     };
     if !tally.missing.is_empty() {
         let cells = count(tally.missing.values().sum(), "missing value");
         let done = match plan.want.nulls {
-            Nulls::Drop => format!("{} of {} dropped for", count(tally.dropped, "row"), thousands(tally.rows)),
+            Nulls::Drop => {
+                format!("{} of {} dropped for", count(tally.dropped, "row"), thousands(tally.rows))
+            }
             _ => "the feature's mean put for".to_string(),
         };
         talk.say(format!("note: {done} {cells}: {}", named(&tally.missing)));
@@ -246,7 +289,10 @@ pub fn tell(plan: &FitPlan, tally: &Tally, talk: Talk) {
         talk.say(format!("note: {} without a label dropped", count(tally.unlabelled, "row")));
     }
     if !tally.rounded.is_empty() {
-        talk.say(format!("note: numbers beyond 2^53 were rounded to the nearest double: {}", named(&tally.rounded)));
+        talk.say(format!(
+            "note: numbers beyond 2^53 were rounded to the nearest double: {}",
+            named(&tally.rounded)
+        ));
     }
 }
 
@@ -254,7 +300,10 @@ pub fn tell(plan: &FitPlan, tally: &Tally, talk: Talk) {
 pub fn tell_model(model: &Model, components: Components, talk: Talk) {
     let header = &model.header;
     if !header.left_out.is_empty() {
-        talk.say(format!("note: constant, so left out of the standardized features: {}", some(&header.left_out)));
+        talk.say(format!(
+            "note: constant, so left out of the standardized features: {}",
+            some(&header.left_out)
+        ));
     }
     let unsupervised = header.label.as_ref().is_none_or(|l| l.kernel == LabelKernel::Identity);
     if let Components::Count(asked) = components
@@ -270,7 +319,10 @@ pub fn tell_model(model: &Model, components: Components, talk: Talk) {
             count(model.n_features() as u64, "feature")
         ));
     }
-    if components == Components::All && unsupervised && model.n_components() < model.n_features() && model.kernel_map().is_none()
+    if components == Components::All
+        && unsupervised
+        && model.n_components() < model.n_features()
+        && model.kernel_map().is_none()
     {
         talk.say(format!(
             "note: rank {} of {}: the other directions vary by no more than rounding",
@@ -280,10 +332,16 @@ pub fn tell_model(model: &Model, components: Components, talk: Talk) {
     }
     if let Some(iteration) = &header.certificate.iteration {
         let residual = header.certificate.max_residual;
-        let passes = if header.form == Form::Exact { products(iteration.passes) } else { passes(iteration.passes) };
+        let passes = if header.form == Form::Exact {
+            products(iteration.passes)
+        } else {
+            passes(iteration.passes)
+        };
         talk.say(format!("{passes}, largest residual {residual:.1e}"));
     }
     if let Some(error) = header.certificate.mixed_error {
-        talk.say(format!("note: products in f32, largest relative error of those checked {error:.1e}"));
+        talk.say(format!(
+            "note: products in f32, largest relative error of those checked {error:.1e}"
+        ));
     }
 }

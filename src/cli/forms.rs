@@ -11,8 +11,8 @@ use super::kernels::Route;
 use super::plan::FitPlan;
 use super::scoring::Scored;
 use crate::accumulate::{
-    Accumulate, CoMoment, Covariance, Gram, GramSums, ImputedCovariance, Moments, Product, SHARED_FROM, Sketch, Spread,
-    TiledCovariance,
+    Accumulate, CoMoment, Covariance, Gram, GramSums, ImputedCovariance, Moments, Product,
+    SHARED_FROM, Sketch, Spread, TiledCovariance,
 };
 use crate::error::{Error, Result};
 use crate::pass::{self, Crew};
@@ -48,7 +48,10 @@ pub fn run(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Fitted> {
 
 /// Scores the features, as the plan says.
 pub fn score(plan: &FitPlan, spec: &FitSpec, talk: Talk) -> Result<Scored> {
-    let scoring = plan.scoring.as_ref().ok_or_else(|| Error::Internal("there is nothing to score by".into()))?;
+    let scoring = plan
+        .scoring
+        .as_ref()
+        .ok_or_else(|| Error::Internal("there is nothing to score by".into()))?;
     Passes { plan, spec, talk }.score(scoring)
 }
 
@@ -97,7 +100,14 @@ impl Passes<'_> {
     pub(super) fn covariance(&self, source: &dyn Source, threads: usize) -> Result<CoMoment> {
         let d = source.n_features();
         let sums = if d >= SHARED_FROM {
-            pass::gather(source, Crew { threads, queue: 1 }, &self.progress(), TiledCovariance::new(d, threads))?.0.finish()
+            pass::gather(
+                source,
+                Crew { threads, queue: 1 },
+                &self.progress(),
+                TiledCovariance::new(d, threads),
+            )?
+            .0
+            .finish()
         } else {
             pass::fold(source, threads, &self.progress(), || Covariance::new(d))?.0.finish()
         };
@@ -109,8 +119,12 @@ impl Passes<'_> {
         let d = self.plan.want.features.len();
         let (sums, tally) = match self.plan.want.nulls {
             _ if d >= SHARED_FROM => self.shared(threads)?,
-            Nulls::Mean => finish(pass::fold(&self.source(), threads, &self.progress(), || ImputedCovariance::new(d))?),
-            _ => finish(pass::fold(&self.source(), threads, &self.progress(), || Covariance::new(d))?),
+            Nulls::Mean => finish(pass::fold(&self.source(), threads, &self.progress(), || {
+                ImputedCovariance::new(d)
+            })?),
+            _ => finish(pass::fold(&self.source(), threads, &self.progress(), || {
+                Covariance::new(d)
+            })?),
         };
         crate::budget::release_freed_memory();
         self.check(&sums.moments, &tally)?;
@@ -124,12 +138,22 @@ impl Passes<'_> {
         let source = self.source();
         let crew = Crew { threads, queue: 1 };
         if self.plan.want.nulls != Nulls::Mean {
-            return Ok(finish(pass::gather(&source, crew, &self.progress(), TiledCovariance::new(d, threads))?));
+            return Ok(finish(pass::gather(
+                &source,
+                crew,
+                &self.progress(),
+                TiledCovariance::new(d, threads),
+            )?));
         }
         let (spread, tally) = pass::fold(&source, threads, &self.progress(), || Spread::new(d))?;
         let moments = spread.finish();
         self.check(&moments, &tally)?;
-        let (sums, _) = pass::gather(&source, crew, &self.progress(), TiledCovariance::around(&moments, threads))?;
+        let (sums, _) = pass::gather(
+            &source,
+            crew,
+            &self.progress(),
+            TiledCovariance::around(&moments, threads),
+        )?;
         Ok((sums.finish(), tally))
     }
 
@@ -144,7 +168,8 @@ impl Passes<'_> {
         let (mut sums, seen) = self.gram(&source)?;
         let mut tally = copied.unwrap_or(Tally { rows: self.plan.dataset.rows(), ..seen });
         if self.plan.want.nulls == Nulls::Drop && sums.incomplete.contains(&true) {
-            let kept: Vec<usize> = (0..sums.incomplete.len()).filter(|i| !sums.incomplete[*i]).collect();
+            let kept: Vec<usize> =
+                (0..sums.incomplete.len()).filter(|i| !sums.incomplete[*i]).collect();
             tally.dropped = tally.rows - kept.len() as u64;
             source.keep(kept);
             drop(sums);
@@ -152,7 +177,8 @@ impl Passes<'_> {
         }
         crate::budget::release_freed_memory();
         self.check(&sums.moments, &tally)?;
-        let (moments, decomposed) = dual::decompose(sums, self.plan.scaling, self.spec.components, cores())?;
+        let (moments, decomposed) =
+            dual::decompose(sums, self.plan.scaling, self.spec.components, cores())?;
         crate::budget::release_freed_memory();
         let loadings = self.loadings(&source, &decomposed.coefficients, &moments)?;
         let solution = dual::finish(decomposed, loadings, &moments, self.plan.scaling, cores())?;
@@ -165,29 +191,48 @@ impl Passes<'_> {
         let exact = want.precision == Precision::Exact;
         let precision = if number == Number::F32 { Precision::Mixed } else { Precision::Exact };
         let source = ParquetSource::new(&self.plan.dataset, Want { precision, ..want.clone() });
-        let mut spool = Spool::create(dir, self.plan.dataset.rows() as usize, want.features.len(), number, exact)?;
+        let mut spool = Spool::create(
+            dir,
+            self.plan.dataset.rows() as usize,
+            want.features.len(),
+            number,
+            exact,
+        )?;
         let crew = Crew { threads: self.plan.threads(), queue: 1 };
         let tally = pass::each(&source, crew, &self.progress(), |block| spool.write(block))?;
         Ok((spool, tally))
     }
 
     fn by_feature(&self) -> Progress {
-        self.talk.progress("fit", "features", self.plan.want.features.len() as u64, self.plan.dataset.bytes())
+        self.talk.progress(
+            "fit",
+            "features",
+            self.plan.want.features.len() as u64,
+            self.plan.dataset.bytes(),
+        )
     }
 
     fn gram(&self, source: &Columnwise) -> Result<(GramSums, Tally)> {
         let threads = self.plan.threads();
         let fresh = Gram::new(source.rows(), self.plan.scaling, threads);
-        let (sums, tally) = pass::gather(source, Crew { threads, queue: 1 }, &self.by_feature(), fresh)?;
+        let (sums, tally) =
+            pass::gather(source, Crew { threads, queue: 1 }, &self.by_feature(), fresh)?;
         Ok((sums.finish(), tally))
     }
 
     /// U = X̆ V Σ⁻¹, group by group: k × d.
-    fn loadings(&self, source: &Columnwise, coefficients: &Array2<f64>, moments: &Moments) -> Result<Array2<f64>> {
+    fn loadings(
+        &self,
+        source: &Columnwise,
+        coefficients: &Array2<f64>,
+        moments: &Moments,
+    ) -> Result<Array2<f64>> {
         let (scaling, crew) = (self.plan.scaling, Crew { threads: self.plan.threads(), queue: 1 });
         let factors = scaling.factors(moments);
         let mut loadings = Array2::zeros((coefficients.nrows(), source.n_features()));
-        let work = |unit: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<Array2<f64>>| {
+        let work = |unit: usize,
+                    blocks: &mut dyn Iterator<Item = Result<Block>>,
+                    out: &pass::Output<Array2<f64>>| {
             for block in blocks {
                 let mut block = block?;
                 let range = source.features(unit);
@@ -195,7 +240,9 @@ impl Passes<'_> {
                 let factor = factors.as_ref().map(|f| f.slice(s![range]).to_owned());
                 let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
                 let mut y = block.into_f64();
-                missing.iter().for_each(|c| y[[c.row as usize, c.feature as usize]] = mean[c.feature as usize]);
+                missing.iter().for_each(|c| {
+                    y[[c.row as usize, c.feature as usize]] = mean[c.feature as usize]
+                });
                 dense::shift(&mut y, scaling.center.then_some(&mean), factor.as_ref());
                 if let Some(weights) = &weights {
                     dense::scale_rows(&mut y, &weights.mapv(f64::sqrt));
@@ -212,7 +259,13 @@ impl Passes<'_> {
     }
 
     fn randomized(&self) -> Result<Fitted> {
-        let mut krylov = Krylov { passes: self, source: self.source(), operator: None, tally: Tally::default(), count: 0 };
+        let mut krylov = Krylov {
+            passes: self,
+            source: self.source(),
+            operator: None,
+            tally: Tally::default(),
+            count: 0,
+        };
         let found = krylov.search()?;
         let (count, tally) = (krylov.count, krylov.tally);
         let operator = krylov.operator.ok_or_else(|| Error::Internal("no pass was made".into()))?;
@@ -237,11 +290,20 @@ impl Passes<'_> {
             ));
             return Ok(Fitted { moments, solution, tally, supervision: None, kernel: None });
         }
-        Err(Error::Unconverged { components: which, passes: count, residual, tolerance: self.spec.tolerance() })
+        Err(Error::Unconverged {
+            components: which,
+            passes: count,
+            residual,
+            tolerance: self.spec.tolerance(),
+        })
     }
 
     fn tolerance(&self) -> Tolerance {
-        Tolerance { residual: self.spec.tolerance(), value: self.spec.tolerance(), score: f64::INFINITY }
+        Tolerance {
+            residual: self.spec.tolerance(),
+            value: self.spec.tolerance(),
+            score: f64::INFINITY,
+        }
     }
 }
 
@@ -266,7 +328,11 @@ impl Krylov<'_> {
             let image = self.look(&start)?;
             order = image.ncols();
             let block = krylov::block(sought(self.passes.spec.components), order);
-            start = if block >= order { Array2::eye(order) } else { image.slice(s![..block, ..]).to_owned() };
+            start = if block >= order {
+                Array2::eye(order)
+            } else {
+                image.slice(s![..block, ..]).to_owned()
+            };
         }
         let Passes { spec, talk, .. } = *self.passes;
         let (tolerance, said) = (self.passes.tolerance(), self.count);
@@ -276,10 +342,14 @@ impl Krylov<'_> {
             basis: (start.nrows() * BASIS_BLOCKS).min(order),
             products: usize::from(spec.max_passes).saturating_sub(said).max(1),
             tolerance,
-            wanted: &|ritz| cell.borrow().operator.as_ref().and_then(|o| o.wanted(spec.components, ritz)),
+            wanted: &|ritz| {
+                cell.borrow().operator.as_ref().and_then(|o| o.wanted(spec.components, ritz))
+            },
             dear: true,
             threads: cores(),
-            watch: &|products, residual| talk.say(format!("pass {}: residual {residual:.1e}", said + products)),
+            watch: &|products, residual| {
+                talk.say(format!("pass {}: residual {residual:.1e}", said + products))
+            },
         };
         krylov::search(&search, start, |q| cell.borrow_mut().apply(q))
     }
@@ -300,7 +370,9 @@ impl Krylov<'_> {
     fn look(&mut self, p: &Array2<f64>) -> Result<Array2<f64>> {
         let shared = Arc::new(p.clone());
         let threads = self.passes.plan.threads();
-        let (sketch, tally) = pass::fold(&self.source, threads, &self.passes.progress(), || Sketch::new(shared.clone()))?;
+        let (sketch, tally) = pass::fold(&self.source, threads, &self.passes.progress(), || {
+            Sketch::new(shared.clone())
+        })?;
         self.count += 1;
         self.tally = tally;
         let look = sketch.finish();

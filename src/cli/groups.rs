@@ -55,12 +55,26 @@ struct Shelved {
 
 impl Shelf {
     fn new(dir: &Path, room: usize) -> Result<Shelf> {
-        let file = tempfile::tempfile_in(dir).map_err(Error::io("create a temporary file in", dir))?;
-        Ok(Shelf { groups: HashMap::new(), order: Default::default(), file, dir: dir.to_path_buf(), end: 0, room, swaps: 0 })
+        let file =
+            tempfile::tempfile_in(dir).map_err(Error::io("create a temporary file in", dir))?;
+        Ok(Shelf {
+            groups: HashMap::new(),
+            order: Default::default(),
+            file,
+            dir: dir.to_path_buf(),
+            end: 0,
+            room,
+            swaps: 0,
+        })
     }
 
     /// The group, fresh at first sight; another may go for it.
-    fn group(&mut self, value: &ClassValue, d: usize, fresh: impl FnOnce() -> Sums) -> Result<&mut Shelved> {
+    fn group(
+        &mut self,
+        value: &ClassValue,
+        d: usize,
+        fresh: impl FnOnce() -> Sums,
+    ) -> Result<&mut Shelved> {
         let here = matches!(self.groups.get(value), Some(Held::Here(_)));
         if !here {
             let shelved = match self.groups.get(value) {
@@ -84,7 +98,9 @@ impl Shelf {
         let Some(value) = self.order.pop_front() else { return Ok(()) };
         let Some(Held::Here(shelved)) = self.groups.remove(&value) else { return Ok(()) };
         let bytes = shelved.to_bytes()?;
-        self.file.write_all_at(&bytes, self.end).map_err(Error::io("write a temporary file in", &self.dir))?;
+        self.file
+            .write_all_at(&bytes, self.end)
+            .map_err(Error::io("write a temporary file in", &self.dir))?;
         self.groups.insert(value, Held::Away(self.end, bytes.len() as u64));
         self.end += bytes.len() as u64;
         self.swaps += 1;
@@ -93,12 +109,19 @@ impl Shelf {
 
     fn read(&self, at: u64, len: u64, d: usize) -> Result<Shelved> {
         let mut bytes = vec![0; len as usize];
-        self.file.read_exact_at(&mut bytes, at).map_err(Error::io("read a temporary file in", &self.dir))?;
-        Shelved::from_bytes(&bytes, d).map_err(|e| Error::Internal(format!("a group that was put away: {e}")))
+        self.file
+            .read_exact_at(&mut bytes, at)
+            .map_err(Error::io("read a temporary file in", &self.dir))?;
+        Shelved::from_bytes(&bytes, d)
+            .map_err(|e| Error::Internal(format!("a group that was put away: {e}")))
     }
 
     /// All groups in the order of their values, one at a time.
-    fn each(mut self, d: usize, mut take: impl FnMut(ClassValue, Shelved) -> Result<()>) -> Result<()> {
+    fn each(
+        mut self,
+        d: usize,
+        mut take: impl FnMut(ClassValue, Shelved) -> Result<()>,
+    ) -> Result<()> {
         let mut values: Vec<ClassValue> = self.groups.keys().cloned().collect();
         values.sort();
         for value in values {
@@ -140,12 +163,17 @@ impl Scan {
         LabelPlan::new(&args.spec(), dataset, &[column.to_string()], None)?;
         let mut columns = vec![column.to_string()];
         columns.extend(self.labels.iter().flat_map(|l| l.columns.clone()));
-        let want = Want { labels: Some(LabelWant { columns, read: LabelRead::Classes }), ..self.plan.want.clone() };
+        let want = Want {
+            labels: Some(LabelWant { columns, read: LabelRead::Classes }),
+            ..self.plan.want.clone()
+        };
         let source = ParquetSource::new(dataset, want);
         let dir = args.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
         crate::source::spool::check_dir(&dir, 0)?;
         let d = self.wanted.features as u64;
-        let each = 4 * 8 * if self.wanted.second { d * d } else { 0 } + 64 * d * (1 + PLANNED_CLASSES) + 4096;
+        let each = 4 * 8 * if self.wanted.second { d * d } else { 0 }
+            + 64 * d * (1 + PLANNED_CLASSES)
+            + 4096;
         let spare = self.plan.budget.bytes.0.saturating_sub(self.plan.taken().ledger.peak_bytes());
         let mut shelf = Shelf::new(&dir, (spare / each).clamp(2, 1_000_000) as usize)?;
         let seen = pass::each_of_unit(&source, self.crew(), &self.progress(), |unit, block| {
@@ -179,7 +207,9 @@ impl Scan {
             let mut part = block.part(&rows);
             part.labels = self.group_labels(&rows, &ids, &classes);
             let mut tally = Tally { rows: rows.len() as u64, ..Tally::default() };
-            part.missing.iter().for_each(|cell| *tally.missing.entry(cell.feature).or_default() += 1);
+            part.missing
+                .iter()
+                .for_each(|cell| *tally.missing.entry(cell.feature).or_default() += 1);
             let group = shelf.group(&value, self.wanted.features, || Sums::new(&self.wanted))?;
             group.tally.add(tally);
             match group.ledger.last_mut() {
@@ -197,22 +227,40 @@ impl Scan {
         let labels = self.labels.as_ref()?;
         let ids: Vec<u32> = rows.iter().map(|r| ids[*r]).collect();
         if labels.classes {
-            return Some(Labels::Classes { ids, classes: classes.iter().map(|c| c[1..].to_vec()).collect() });
+            return Some(Labels::Classes {
+                ids,
+                classes: classes.iter().map(|c| c[1..].to_vec()).collect(),
+            });
         }
-        let value = |(i, j): (usize, usize)| classes[ids[i] as usize][1 + j].number().unwrap_or(0.0);
-        Some(Labels::Numbers(ndarray::Array2::from_shape_fn((ids.len(), labels.columns.len()), value)))
+        let value =
+            |(i, j): (usize, usize)| classes[ids[i] as usize][1 + j].number().unwrap_or(0.0);
+        Some(Labels::Numbers(ndarray::Array2::from_shape_fn(
+            (ids.len(), labels.columns.len()),
+            value,
+        )))
     }
 
-    fn write_groups(&self, shelf: Shelf, column: &str, args: &ScanArgs, started: Instant) -> Result<()> {
+    fn write_groups(
+        &self,
+        shelf: Shelf,
+        column: &str,
+        args: &ScanArgs,
+        started: Instant,
+    ) -> Result<()> {
         let mut values: Vec<ClassValue> = shelf.groups.keys().cloned().collect();
         values.sort();
-        let names: Vec<PathBuf> = values.iter().map(|v| PathBuf::from(group_file(column, v))).collect();
+        let names: Vec<PathBuf> =
+            values.iter().map(|v| PathBuf::from(group_file(column, v))).collect();
         let staged = StagedDir::create(&args.output, names, None)?;
         let ledger = LedgerEntry::of(&self.plan.dataset);
         let (mut index, mut rows) = (0, 0);
         shelf.each(self.wanted.features, |value, shelved| {
             let about = About {
-                ledger: shelved.ledger.iter().map(|(file, n)| LedgerEntry { rows: *n, ..ledger[*file].clone() }).collect(),
+                ledger: shelved
+                    .ledger
+                    .iter()
+                    .map(|(file, n)| LedgerEntry { rows: *n, ..ledger[*file].clone() })
+                    .collect(),
                 tally: shelved.tally.into(),
                 group: Some(Group { column: column.into(), value }),
                 ..self.about()
@@ -222,12 +270,15 @@ impl Scan {
             let target = staged.target(index);
             let mut file = staged.create_file(index)?;
             index += 1;
-            file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(Error::io("write", target))
+            file.write_all(&bytes)
+                .and_then(|()| file.sync_all())
+                .map_err(Error::io("write", target))
         })?;
         staged.commit()?;
         let seconds = started.elapsed().as_secs_f64();
         let (groups, shown) = (count(index as u64, "group"), args.output.display());
-        self.talk.say(format!("{shown}: {groups} by {column}, {}, {seconds:.2} s", count(rows, "row")));
+        self.talk
+            .say(format!("{shown}: {groups} by {column}, {}, {seconds:.2} s", count(rows, "row")));
         if args.json {
             let summary = json!({"states": args.output, "by": column, "n_groups": index, "rows": rows, "seconds": seconds});
             report::print(&report::json::pretty(&summary))?;
@@ -240,7 +291,10 @@ impl Scan {
 fn group_file(column: &str, value: &ClassValue) -> String {
     let text = format!("{column}={value}");
     let safe = |b: u8| b.is_ascii_alphanumeric() || b"=-_+.,@ ".contains(&b);
-    let name: String = text.bytes().map(|b| if safe(b) { (b as char).to_string() } else { format!("%{b:02X}") }).collect();
+    let name: String = text
+        .bytes()
+        .map(|b| if safe(b) { (b as char).to_string() } else { format!("%{b:02X}") })
+        .collect();
     let name = name.trim_start_matches('.').to_string();
     format!(
         "{}.state",
@@ -258,10 +312,16 @@ mod tests {
 
     #[test]
     fn groups_have_names_that_files_can_have() {
-        assert_eq!(group_file("species", &ClassValue::Text("a/b c".into())), "species=a%2Fb c.state");
+        assert_eq!(
+            group_file("species", &ClassValue::Text("a/b c".into())),
+            "species=a%2Fb c.state"
+        );
         assert_eq!(group_file("n", &ClassValue::Int(-3)), "n=-3.state");
         let long = "x".repeat(500);
-        let (a, b) = (group_file("c", &ClassValue::Text(long.clone())), group_file("c", &ClassValue::Text(format!("{long}y"))));
+        let (a, b) = (
+            group_file("c", &ClassValue::Text(long.clone())),
+            group_file("c", &ClassValue::Text(format!("{long}y"))),
+        );
         assert!(a.len() < 255 && a != b);
     }
 }

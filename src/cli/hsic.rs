@@ -30,7 +30,8 @@ pub fn run(args: &HsicArgs, talk: Talk) -> Result<()> {
     let model = args.model.as_ref().map(|path| Model::load(path)).transpose()?;
     let mut spec = args.spec();
     if let Some(model) = &model {
-        spec.columns = model.header.features.columns.iter().map(|c| glob::Pattern::escape(&c.name)).collect();
+        spec.columns =
+            model.header.features.columns.iter().map(|c| glob::Pattern::escape(&c.name)).collect();
     }
     let plan = FitPlan::new(&spec)?;
     if let Some(model) = &model {
@@ -71,12 +72,19 @@ pub fn run(args: &HsicArgs, talk: Talk) -> Result<()> {
     );
     if let Some(p) = p {
         let largest = answer.shuffled.iter().copied().fold(0.0, f64::max);
-        page += &format!("p = {p:.4}  ({} shuffles of the labels, the largest HSIC {})\n", args.permutations, number(largest));
+        page += &format!(
+            "p = {p:.4}  ({} shuffles of the labels, the largest HSIC {})\n",
+            args.permutations,
+            number(largest)
+        );
     }
     if answer.dropped > 0 {
         talk.say(format!("note: {} dropped for nulls", count(answer.dropped, "row")));
     } else if answer.missing > 0 {
-        talk.say(format!("note: the feature's mean put for {}", count(answer.missing, "missing value")));
+        talk.say(format!(
+            "note: the feature's mean put for {}",
+            count(answer.missing, "missing value")
+        ));
     }
     report::print(&page)
 }
@@ -127,7 +135,10 @@ impl Question<'_> {
             }
         };
         args.kernel.without_effect(self.kind()).iter().for_each(|note| when(true, note));
-        when(args.label_gamma.is_some() && self.labels.gamma.is_none(), "--label-gamma has no effect without --label-kernel rbf");
+        when(
+            args.label_gamma.is_some() && self.labels.gamma.is_none(),
+            "--label-gamma has no effect without --label-kernel rbf",
+        );
         when(
             args.model.is_some() && !args.columns.is_empty(),
             "--columns has no effect with --model, which has features of its own",
@@ -143,7 +154,12 @@ impl Question<'_> {
             match self.streamed() {
                 // Too many distinct labels to factor K_y: pair by pair, exactly.
                 Err(Error::TooManyClasses { .. }) if self.labels.kernel == LabelKernel::Rbf => {}
-                result => return Ok((result?, Kernel::Linear { coef0: self.args.kernel.coef0.unwrap_or(0.0) })),
+                result => {
+                    return Ok((
+                        result?,
+                        Kernel::Linear { coef0: self.args.kernel.coef0.unwrap_or(0.0) },
+                    ));
+                }
             }
         }
         self.in_memory()
@@ -162,7 +178,12 @@ impl Question<'_> {
         let Some(model) = self.model else { return Box::new(rows) };
         let projector = Projector::new(model, model.n_components(), 1);
         Box::new(Mapped::new(rows, projector.k(), move |block, place| {
-            Ok(projector.project(block, place)?.scores.reversed_axes().as_standard_layout().into_owned())
+            Ok(projector
+                .project(block, place)?
+                .scores
+                .reversed_axes()
+                .as_standard_layout()
+                .into_owned())
         }))
     }
 
@@ -179,29 +200,39 @@ impl Question<'_> {
         let source = self.source(self.labels.want.read);
         let (moments, squares, tally) = match (self.labels.kernel, self.labels.want.read) {
             (LabelKernel::Identity, _) => {
-                let (sums, tally) = pass::fold(&*source, threads, &self.progress(), || Spread::new(d))?;
+                let (sums, tally) =
+                    pass::fold(&*source, threads, &self.progress(), || Spread::new(d))?;
                 let moments = sums.finish();
                 let squares = moments.squares.sum();
                 (moments, squares, tally)
             }
             (_, LabelRead::Numbers) => {
                 let map = Arc::new(LabelMap::Linear { columns: self.labels.want.columns.len() });
-                let (sums, tally) = pass::fold(&*source, threads, &self.progress(), || Cross::new(d, map.clone()))?;
+                let (sums, tally) =
+                    pass::fold(&*source, threads, &self.progress(), || Cross::new(d, map.clone()))?;
                 let sums = sums.finish();
                 (sums.moments, sums.m.iter().map(|m| m * m).sum(), tally)
             }
             (kernel, LabelRead::Classes) => {
-                let exact = if kernel == LabelKernel::Rbf { super::supervised::EXACT_LABELS } else { usize::MAX };
+                let exact = if kernel == LabelKernel::Rbf {
+                    super::supervised::EXACT_LABELS
+                } else {
+                    usize::MAX
+                };
                 let limit = ClassLimit {
                     classes: self.plan.most_classes.min(exact),
                     label: self.labels.want.columns.join(", "),
                     hint: "a label that names each row is an id; choose another, or allow more --memory".into(),
                 };
-                let (sums, tally) = pass::fold(&*source, threads, &self.progress(), || ClassSums::new(d, limit.clone()))?;
+                let (sums, tally) = pass::fold(&*source, threads, &self.progress(), || {
+                    ClassSums::new(d, limit.clone())
+                })?;
                 let sums = sums.finish();
                 let m = match self.labels.gamma {
                     Some(gamma) => supervised::rbf_over_classes(&sums, gamma, cores())?,
-                    None if self.mixes_columns() => supervised::one_hot(&sums.classes, &self.labels.numeric).t().dot(&sums.m),
+                    None if self.mixes_columns() => {
+                        supervised::one_hot(&sums.classes, &self.labels.numeric).t().dot(&sums.m)
+                    }
                     None => sums.m.clone(),
                 };
                 (sums.moments, m.iter().map(|m| m * m).sum(), tally)
@@ -220,29 +251,43 @@ impl Question<'_> {
 
     /// All rows, pair by pair, for the labels as they are and shuffled.
     fn in_memory(&self) -> Result<(Answer, Kernel)> {
-        let (n, d, shuffles) = (self.plan.dataset.rows(), self.width() as u64, self.args.permutations);
+        let (n, d, shuffles) =
+            (self.plan.dataset.rows(), self.width() as u64, self.args.permutations);
         let q = self.labels.want.columns.len() as u64;
         let budget = Budget::new(self.args.resources.memory);
         let phase = Phase::new("pairs of rows")
             .hold("all rows", 24u64.saturating_mul(n).saturating_mul(d))
             .hold("labels and row sums", 8 * n * (q + 4))
-            .hold("orders of the labels", 4u64.saturating_mul(n).saturating_mul(shuffles as u64 + 1));
+            .hold(
+                "orders of the labels",
+                4u64.saturating_mul(n).saturating_mul(shuffles as u64 + 1),
+            );
         let ledger = Ledger { phases: vec![phase] };
         ledger.check(&budget, || {
             let all = ledger.peak_bytes().div_ceil(1_000_000);
             format!("allow --memory {all}MB, or take the linear kernel without --permutations, which holds no row")
         })?;
-        let read = if self.labels.want.read == LabelRead::Classes && self.labels.kernel != LabelKernel::Rbf {
+        let read = if self.labels.want.read == LabelRead::Classes
+            && self.labels.kernel != LabelKernel::Rbf
+        {
             LabelRead::Classes
         } else {
             LabelRead::Numbers
         };
         let (mut x, labels, tally) = self.rows(read)?;
         self.enough(x.nrows() as u64)?;
-        let (kernel, _) = self.args.kernel.resolve(self.kind(), x.ncols(), || median(&x, None, self.args.seed), self.talk);
+        let (kernel, _) = self.args.kernel.resolve(
+            self.kind(),
+            x.ncols(),
+            || median(&x, None, self.args.seed),
+            self.talk,
+        );
         if x.iter().map(|v| v * v).fold(0.0, f64::max) * x.ncols() as f64 == f64::INFINITY {
             let place = Place::file(self.plan.dataset.first_path());
-            return Err(Error::data(place, "values are so large that their squares overflow; scale the columns down"));
+            return Err(Error::data(
+                place,
+                "values are so large that their squares overflow; scale the columns down",
+            ));
         }
         // Centring changes nothing of HSIC for a linear kernel and nothing at all of rbf, and keeps the digits.
         if kernel.is_shift_invariant() || matches!(kernel, Kernel::Linear { .. }) {
@@ -260,14 +305,19 @@ impl Question<'_> {
         let orders = permutations(x.nrows(), shuffles, self.args.seed);
         let factored = matches!(self.labels.kernel, LabelKernel::Delta | LabelKernel::Linear);
         let traces = match kernel {
-            Kernel::Linear { .. } if factored => linear_traces(&x, &labels, &orders, dependence.threads),
+            Kernel::Linear { .. } if factored => {
+                linear_traces(&x, &labels, &orders, dependence.threads)
+            }
             _ => dependence.traces(&orders),
         };
         let freedom = x.nrows() as f64 - 1.0;
         let mut hsic = traces.iter().map(|t| t / (freedom * freedom));
         let found = hsic.next().unwrap_or(0.0);
         let (rows, missing) = (x.nrows() as u64, tally.missing.values().sum());
-        Ok((Answer { hsic: found, rows, dropped: tally.dropped, missing, shuffled: hsic.collect() }, kernel))
+        Ok((
+            Answer { hsic: found, rows, dropped: tally.dropped, missing, shuffled: hsic.collect() },
+            kernel,
+        ))
     }
 
     /// True when the linear kernel adds up over several columns, some of them classes.
@@ -280,7 +330,10 @@ impl Question<'_> {
             return Ok(());
         }
         let place = Place::file(self.plan.dataset.first_path());
-        Err(Error::data(place, format!("{} left, but dependence needs at least 2", count(rows, "row"))))
+        Err(Error::data(
+            place,
+            format!("{} left, but dependence needs at least 2", count(rows, "row")),
+        ))
     }
 
     fn rows(&self, read: LabelRead) -> Result<(Array2<f64>, RowLabels, Tally)> {
@@ -289,7 +342,9 @@ impl Question<'_> {
         let labels = match all.labels {
             Some(rows::RowLabels::Classes { ids, classes }) if self.mixes_columns() => {
                 let rows: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
-                RowLabels::Numbers(supervised::one_hot(&classes, &self.labels.numeric).select(Axis(0), &rows))
+                RowLabels::Numbers(
+                    supervised::one_hot(&classes, &self.labels.numeric).select(Axis(0), &rows),
+                )
             }
             Some(rows::RowLabels::Classes { ids, .. }) => RowLabels::Classes(ids),
             Some(rows::RowLabels::Numbers(y)) => RowLabels::Numbers(y),

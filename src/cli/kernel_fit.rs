@@ -64,14 +64,19 @@ impl Passes<'_> {
     }
 
     fn all_rows(&self) -> Result<AllRows> {
-        let rows = rows::all(&self.source(), self.plan.dataset.rows(), self.crew(), &self.progress())?;
+        let rows =
+            rows::all(&self.source(), self.plan.dataset.rows(), self.crew(), &self.progress())?;
         crate::budget::release_freed_memory();
         self.check(&rows.moments, &rows.tally)?;
         Ok(rows)
     }
 
     /// What is done to rows before the kernel sees them.
-    fn preparation(&self, plan: &KernelPlan, moments: &Moments) -> (Prepare, Vec<usize>, Option<Array1<f64>>) {
+    fn preparation(
+        &self,
+        plan: &KernelPlan,
+        moments: &Moments,
+    ) -> (Prepare, Vec<usize>, Option<Array1<f64>>) {
         let standardize = self.plan.scaling.standardize;
         let (active, scale) = self.plan.scaling.active(moments);
         let some = active.len() < moments.mean.len();
@@ -96,7 +101,9 @@ impl Passes<'_> {
     ) -> Result<Ready> {
         let (prepare, active, scale) = self.preparation(plan, moments);
         if active.is_empty() {
-            return Err(self.refusal("every feature is constant: rows do not differ; choose other columns".into()));
+            return Err(self.refusal(
+                "every feature is constant: rows do not differ; choose other columns".into(),
+            ));
         }
         let x = prepare.apply(Block::dense(x), |row| self.place_of(row, whole))?;
         let (kernel, gamma_from) = plan.resolve(&x, weights, self.spec.seed, self.talk);
@@ -119,9 +126,14 @@ impl Passes<'_> {
         let AllRows { x, weights, moments, tally, .. } = self.all_rows()?;
         let ready = self.ready(plan, x, weights.as_ref(), &moments, tally.dropped == 0)?;
         let comparands = Comparands::new(ready.kernel, &ready.x);
-        let watch = |products: usize, residual: f64| self.talk.say(format!("product {products}: residual {residual:.1e}"));
+        let watch = |products: usize, residual: f64| {
+            self.talk.say(format!("product {products}: residual {residual:.1e}"))
+        };
         let say = |text: String| self.talk.say(text);
-        let solved = self.problem(plan, &comparands, weights.as_ref(), &watch, &say)?.solve().map_err(|e| self.named(e))?;
+        let solved = self
+            .problem(plan, &comparands, weights.as_ref(), &watch, &say)?
+            .solve()
+            .map_err(|e| self.named(e))?;
         drop(comparands);
         self.converged(&solved.solution)?;
         let KernelMeans { rows: means, grand, .. } = solved.means;
@@ -149,7 +161,8 @@ impl Passes<'_> {
             asked: self.spec.components,
             tolerance: Tolerance { residual: tolerance, value: f64::INFINITY, score: tolerance },
             products: usize::from(self.spec.max_passes),
-            dense: self.dense_bytes(comparands.len(), comparands.width()) <= self.plan.budget.bytes.0,
+            dense: self.dense_bytes(comparands.len(), comparands.width())
+                <= self.plan.budget.bytes.0,
             seed: self.spec.seed,
             threads: cores(),
             watch,
@@ -173,13 +186,18 @@ impl Passes<'_> {
 
     /// Components that miss the tolerance are an error, or told.
     fn converged(&self, solution: &Solution) -> Result<()> {
-        let Some(iteration) = solution.certificate.iteration.as_ref().filter(|i| !i.unconverged.is_empty()) else {
+        let Some(iteration) =
+            solution.certificate.iteration.as_ref().filter(|i| !i.unconverged.is_empty())
+        else {
             return Ok(());
         };
         let components = crate::report::text::ranges(&iteration.unconverged);
-        let (passes, residual, tolerance) = (iteration.passes, solution.certificate.max_residual, iteration.tolerance);
+        let (passes, residual, tolerance) =
+            (iteration.passes, solution.certificate.max_residual, iteration.tolerance);
         if !self.spec.allow_unconverged {
-            let whole = self.dense_bytes(solution.components.ncols(), self.plan.want.features.len()).div_ceil(1_000_000);
+            let whole = self
+                .dense_bytes(solution.components.ncols(), self.plan.want.features.len())
+                .div_ceil(1_000_000);
             return Err(self.refusal(format!(
                 "after {passes} products components {components} miss the tolerance {tolerance:e} (largest residual {residual:.1e}): allow more with --max-passes or --tolerance, keep them as they are with --allow-unconverged, or allow --memory {whole}MB to decompose the whole matrix"
             )));
@@ -191,16 +209,24 @@ impl Passes<'_> {
     }
 
     /// The solution over the rows whose coefficients are not all 0, and the map that goes with it.
-    fn assembled(&self, plan: &KernelPlan, ready: Ready, mut solution: Solution, side: Side) -> Result<(Solution, KernelSide)> {
+    fn assembled(
+        &self,
+        plan: &KernelPlan,
+        ready: Ready,
+        mut solution: Solution,
+        side: Side,
+    ) -> Result<(Solution, KernelSide)> {
         let Ready { x, kernel, gamma_from, active, scale } = ready;
         let Side { offset, means, mean, grand, negative } = side;
         let some = |row: ndarray::ArrayView1<'_, f64>| row.iter().any(|c| *c != 0.0);
-        let kept: Vec<usize> = (0..x.nrows()).filter(|i| some(solution.components.column(*i))).collect();
+        let kept: Vec<usize> =
+            (0..x.nrows()).filter(|i| some(solution.components.column(*i))).collect();
         let all = kept.len() == x.nrows() || kept.is_empty();
         let part = |a: Array1<f64>| if all { a } else { a.select(Axis(0), &kept) };
         let rows = if all { x } else { x.select(Axis(0), &kept) };
         if !all {
-            solution.components = solution.components.select(Axis(1), &kept).as_standard_layout().into_owned();
+            solution.components =
+                solution.components.select(Axis(1), &kept).as_standard_layout().into_owned();
         }
         (solution.active, solution.scale) = (active, scale);
         let map = KernelMap {
@@ -213,7 +239,9 @@ impl Passes<'_> {
         };
         self.tell_negative(negative);
         let sample = match &map.basis {
-            Basis::Rows { rows, .. } if plan.ridge => rows.select(Axis(0), &shuffled(rows.nrows(), LEARNED_FROM, self.spec.seed)),
+            Basis::Rows { rows, .. } if plan.ridge => {
+                rows.select(Axis(0), &shuffled(rows.nrows(), LEARNED_FROM, self.spec.seed))
+            }
             _ => Array2::zeros((0, 0)),
         };
         let (preimage, learned) = self.learned(plan, &map, sample)?.unzip();
@@ -239,12 +267,18 @@ impl Passes<'_> {
     }
 
     /// The way back from scores, where it was asked for.
-    fn learned(&self, plan: &KernelPlan, map: &KernelMap, sample: Array2<f64>) -> Result<Option<(Ridge, PreimageReport)>> {
+    fn learned(
+        &self,
+        plan: &KernelPlan,
+        map: &KernelMap,
+        sample: Array2<f64>,
+    ) -> Result<Option<(Ridge, PreimageReport)>> {
         if !plan.ridge || map.coefficients.is_empty() {
             return Ok(None);
         }
         let k = map.coefficients.nrows();
-        let compared = crate::blas::serial(|| map.comparer().compare(sample.view(), k, self.plan.threads()));
+        let compared =
+            crate::blas::serial(|| map.comparer().compare(sample.view(), k, self.plan.threads()));
         let scores = compared.scores.reversed_axes().as_standard_layout().into_owned();
         let (ridge, learned) = Ridge::learn(&scores, &sample, cores())?;
         self.talk.say(format!(
@@ -252,18 +286,26 @@ impl Passes<'_> {
             ridge.anchors.nrows(),
             100.0 * learned.loss
         ));
-        let report = PreimageReport { gamma: ridge.gamma, ridge: learned.ridge, loss: learned.loss };
+        let report =
+            PreimageReport { gamma: ridge.gamma, ridge: learned.ridge, loss: learned.loss };
         Ok(Some((ridge, report)))
     }
 
     /// The cosine kernel: PCA of the rows at unit length.
     fn unit_pca(&self, plan: &KernelPlan) -> Result<Fitted> {
-        let Sample { moments, tally, .. } = rows::sample(&self.source(), 0, 0, self.crew(), &self.progress())?;
+        let Sample { moments, tally, .. } =
+            rows::sample(&self.source(), 0, 0, self.crew(), &self.progress())?;
         self.check(&moments, &tally)?;
         let (prepare, active, scale) = self.preparation(plan, &moments);
-        let source = Mapped::new(self.source(), active.len(), |block, place| prepare.apply(block, place));
+        let source =
+            Mapped::new(self.source(), active.len(), |block, place| prepare.apply(block, place));
         let sums = self.covariance(&source, self.plan.threads())?;
-        let (units, mut solution) = solve(sums, Scaling { center: true, standardize: false }, self.spec.components, cores())?;
+        let (units, mut solution) = solve(
+            sums,
+            Scaling { center: true, standardize: false },
+            self.spec.components,
+            cores(),
+        )?;
         (solution.active, solution.scale) = (active, scale);
         let side = KernelSide {
             report: KernelReport::new(Kernel::Cosine, None),
@@ -294,19 +336,36 @@ impl Passes<'_> {
         }
         let (empty, none) = (Array2::zeros((0, basis.len())), Array1::zeros(0));
         let mean = Array1::zeros(basis.len());
-        let mut map = KernelMap { basis, coefficients: empty, offset: none, kernel_means: None, mean, grand_mean: 0.0 };
+        let mut map = KernelMap {
+            basis,
+            coefficients: empty,
+            offset: none,
+            kernel_means: None,
+            mean,
+            grand_mean: 0.0,
+        };
         let comparer = map.comparer();
         let phi = |x: ndarray::ArrayView2<'_, f64>| {
             let mut compared = Array2::zeros((x.nrows(), comparer.len()));
-            comparer.tiles(x, |columns, tile| compared.slice_mut(ndarray::s![.., columns]).assign(&tile));
+            comparer.tiles(x, |columns, tile| {
+                compared.slice_mut(ndarray::s![.., columns]).assign(&tile)
+            });
             whitening.as_ref().map_or_else(|| compared.clone(), |w| compared.dot(&w.t()))
         };
         let checked = shuffled(ready.x.nrows(), CHECKED_ON, self.spec.seed.wrapping_add(1));
         let checked = ready.x.select(Axis(0), &checked);
-        let error = crate::blas::serial(|| landmarks::error(&kernel, checked.view(), &phi(checked.view())));
-        let source = Mapped::new(self.source(), width, |block, place| Ok(phi(prepare.apply(block, place)?.view())));
+        let error =
+            crate::blas::serial(|| landmarks::error(&kernel, checked.view(), &phi(checked.view())));
+        let source = Mapped::new(self.source(), width, |block, place| {
+            Ok(phi(prepare.apply(block, place)?.view()))
+        });
         let sums = self.covariance(&source, self.plan.threads())?;
-        let (units, mut solution) = solve(sums, Scaling { center: true, standardize: false }, self.spec.components, cores())?;
+        let (units, mut solution) = solve(
+            sums,
+            Scaling { center: true, standardize: false },
+            self.spec.components,
+            cores(),
+        )?;
         drop(source);
         drop(comparer);
         solution.form = form;
@@ -329,9 +388,17 @@ impl Passes<'_> {
             LandmarkChoice::KMeans => "kmeans++".to_string(),
             LandmarkChoice::Uniform => "uniform".to_string(),
         });
-        let approximation = Approximation { kind: form.to_string(), choice, size: map.basis.len(), rank: width, sample, error };
+        let approximation = Approximation {
+            kind: form.to_string(),
+            choice,
+            size: map.basis.len(),
+            rank: width,
+            sample,
+            error,
+        };
         let learn_from = shuffled(ready.x.nrows(), LEARNED_FROM, self.spec.seed);
-        let learn_from = if plan.ridge { ready.x.select(Axis(0), &learn_from) } else { Array2::zeros((0, 0)) };
+        let learn_from =
+            if plan.ridge { ready.x.select(Axis(0), &learn_from) } else { Array2::zeros((0, 0)) };
         let (preimage, learned) = self.learned(plan, &map, learn_from)?.unzip();
         let report = KernelReport {
             rows: if form == Form::Landmarks { map.basis.len() } else { 0 },
@@ -347,10 +414,17 @@ impl Passes<'_> {
     }
 
     /// Landmarks and the whitening of comparisons with them, or random features.
-    fn stand_in(&self, plan: &KernelPlan, ready: &Ready, m: usize, form: Form) -> Result<(Basis, Option<Array2<f64>>, Negative)> {
+    fn stand_in(
+        &self,
+        plan: &KernelPlan,
+        ready: &Ready,
+        m: usize,
+        form: Form,
+    ) -> Result<(Basis, Option<Array2<f64>>, Negative)> {
         let (kernel, mut negative) = (ready.kernel, Negative { count: 0, all: false });
         if form == Form::Fourier {
-            let fourier = Fourier::new(ready.x.ncols(), m, kernel.gamma().unwrap_or(1.0), self.spec.seed);
+            let fourier =
+                Fourier::new(ready.x.ncols(), m, kernel.gamma().unwrap_or(1.0), self.spec.seed);
             return Ok((Basis::Fourier(fourier), None, negative));
         }
         let chosen = match plan.choice {
@@ -359,9 +433,11 @@ impl Passes<'_> {
         };
         if chosen.len() < m {
             let few = count(chosen.len() as u64, "landmark");
-            self.talk.say(format!("note: {few} instead of {m}: there are no more rows that differ"));
+            self.talk
+                .say(format!("note: {few} instead of {m}: there are no more rows that differ"));
         }
-        let Landmarks { rows, whitening, negative: below } = Landmarks::new(&kernel, ready.x.select(Axis(0), &chosen), cores())?;
+        let Landmarks { rows, whitening, negative: below } =
+            Landmarks::new(&kernel, ready.x.select(Axis(0), &chosen), cores())?;
         negative.count = below;
         Ok((Basis::Rows { kernel, rows }, Some(whitening), negative))
     }
@@ -377,7 +453,8 @@ impl Passes<'_> {
         let problem = self.problem(plan, &comparands, weights.as_ref(), &|_, _| {}, &say)?;
         let form = self.plan.taken().form;
         let kernel::Supervised { solution, scores, means } =
-            kernel::supervised(&problem, &factor.rows, form, factor.bound).map_err(|e| self.named(e))?;
+            kernel::supervised(&problem, &factor.rows, form, factor.bound)
+                .map_err(|e| self.named(e))?;
         if solution.certificate.orthogonality > 1e-6 {
             self.talk.say(format!(
                 "note: ΘᵀKΘ differs from I by {:.1e}: the last components are near rounding, ask for fewer with -k",
@@ -388,12 +465,16 @@ impl Passes<'_> {
         drop(comparands);
         if solution.components.nrows() == 0 {
             let label = labels.want.columns.join(", ");
-            return Err(self.refusal(format!("the kernel sees nothing that depends on label '{label}'; try another --gamma")));
+            return Err(self.refusal(format!(
+                "the kernel sees nothing that depends on label '{label}'; try another --gamma"
+            )));
         }
         let freedom = moments.weight - 1.0;
         let k = solution.components.nrows();
         let spec = labels.spec();
-        let mut label = self.asked(|ask| ask.report(&spec, &solution, None, factor.fourier, &moments, tally.unlabelled));
+        let mut label = self.asked(|ask| {
+            ask.report(&spec, &solution, None, factor.fourier, &moments, tally.unlabelled)
+        });
         if let RowLabels::Classes { ids, classes } = &read
             && labels.kernel != LabelKernel::Rbf
         {
@@ -402,24 +483,38 @@ impl Passes<'_> {
         }
         let hsic = solution.eigenvalues.iter().take(k).sum::<f64>() / (freedom * freedom);
         let variances = Some(spread(&scores, weights.as_ref(), moments.weight) / freedom);
-        let supervision = Supervision { label, hsic, total_variance: means.trace / freedom, variances };
+        let supervision =
+            Supervision { label, hsic, total_variance: means.trace / freedom, variances };
         self.asked(|ask| ask.tell_rank(&solution, &spec, factor.bound));
         let n = ready.x.nrows();
         let (offset, mean) = (Array1::zeros(k), Array1::zeros(n));
         let negative = Negative { count: 0, all: false };
         let side = Side { offset, means: Some(means.rows), mean, grand: 0.0, negative };
         let (solution, kernel) = self.assembled(plan, ready, solution, side)?;
-        Ok(Fitted { moments, solution, tally, supervision: Some(supervision), kernel: Some(kernel) })
+        Ok(Fitted {
+            moments,
+            solution,
+            tally,
+            supervision: Some(supervision),
+            kernel: Some(kernel),
+        })
     }
 
     /// Nᵀ: the rows of Δ, centred and weighted.
-    fn label_rows(&self, labels: &LabelPlan, read: &RowLabels, weights: Option<&Array1<f64>>) -> Result<LabelRows> {
+    fn label_rows(
+        &self,
+        labels: &LabelPlan,
+        read: &RowLabels,
+        weights: Option<&Array1<f64>>,
+    ) -> Result<LabelRows> {
         let name = labels.want.columns.join(", ");
         let (mut rows, bound, fourier) = match read {
             RowLabels::Numbers(y) => (y.t().as_standard_layout().into_owned(), y.ncols(), false),
             RowLabels::Classes { ids, classes } => {
                 if classes.len() < 2 {
-                    let only = classes.first().map_or_else(String::new, |class| format!(" ({})", text(class)));
+                    let only = classes
+                        .first()
+                        .map_or_else(String::new, |class| format!(" ({})", text(class)));
                     return Err(self
                         .refusal(format!("label '{name}' has one class only{only}; kernel supervised PCA needs two at least")));
                 }
@@ -440,7 +535,9 @@ impl Passes<'_> {
         }
         match varies {
             true => Ok(LabelRows { rows, bound, fourier }),
-            false => Err(self.refusal(format!("label '{name}' is constant; there is nothing for rows to depend on"))),
+            false => Err(self.refusal(format!(
+                "label '{name}' is constant; there is nothing for rows to depend on"
+            ))),
         }
     }
 
@@ -453,7 +550,10 @@ impl Passes<'_> {
     ) -> Result<(Array2<f64>, usize, bool)> {
         let by_class = |factor: &Array2<f64>| {
             let mut rows = Array2::zeros((factor.nrows(), ids.len()));
-            rows.columns_mut().into_iter().zip(ids).for_each(|(mut to, id)| to.assign(&factor.column(*id as usize)));
+            rows.columns_mut()
+                .into_iter()
+                .zip(ids)
+                .for_each(|(mut to, id)| to.assign(&factor.column(*id as usize)));
             rows
         };
         self.room_for(classes.len().min(EXACT_LABELS), ids.len(), &labels.want.columns.join(", "))?;
@@ -461,13 +561,17 @@ impl Passes<'_> {
         Ok(match (labels.kernel, labels.gamma) {
             (LabelKernel::Rbf, Some(gamma)) if classes.len() <= EXACT_LABELS => {
                 let (factor, values) = label_factor(classes, gamma, cores())?;
-                let least = f64::EPSILON * values.len() as f64 * values.iter().last().copied().unwrap_or(0.0);
+                let least = f64::EPSILON
+                    * values.len() as f64
+                    * values.iter().last().copied().unwrap_or(0.0);
                 let first = values.iter().take_while(|v| **v <= least).count();
                 (by_class(&factor.slice(ndarray::s![first.., ..]).to_owned()), bound, false)
             }
             (LabelKernel::Rbf, Some(gamma)) => {
                 let columns = labels.want.columns.len();
-                let value = |(id, column): (usize, usize)| classes[ids[id] as usize][column].number().unwrap_or(0.0);
+                let value = |(id, column): (usize, usize)| {
+                    classes[ids[id] as usize][column].number().unwrap_or(0.0)
+                };
                 let y = Array2::from_shape_fn((ids.len(), columns), value);
                 let features = self.spec.label_features as usize;
                 self.room_for(features, ids.len(), &labels.want.columns.join(", "))?;
@@ -494,12 +598,15 @@ impl Passes<'_> {
     fn room_for(&self, r: usize, n: usize, label: &str) -> Result<()> {
         let held = |r: u64| {
             let rows = 16 * (n * self.plan.want.features.len()) as u64;
-            rows + 24 * r * n as u64 + kernel::product_bytes(n as u64, r + 1, self.plan.threads()) + crate::solve::bytes(r)
+            rows + 24 * r * n as u64
+                + kernel::product_bytes(n as u64, r + 1, self.plan.threads())
+                + crate::solve::bytes(r)
         };
         if held(r as u64) <= self.plan.budget.bytes.0 {
             return Ok(());
         }
-        let most = (1..r as u64).take_while(|r| held(*r) <= self.plan.budget.bytes.0).last().unwrap_or(0);
+        let most =
+            (1..r as u64).take_while(|r| held(*r) <= self.plan.budget.bytes.0).last().unwrap_or(0);
         let hint = format!(
             "a label that names each row is an id; choose another, or allow --memory {}MB",
             held(r as u64).div_ceil(1_000_000)
@@ -528,7 +635,10 @@ struct LabelRows {
 fn spread(scores: &Array2<f64>, weights: Option<&Array1<f64>>, total: f64) -> Array1<f64> {
     let along = |row: ndarray::ArrayView1<'_, f64>| {
         let mean = weights.map_or_else(|| row.sum(), |w| w.dot(&row)) / total;
-        row.iter().enumerate().map(|(i, z)| weights.map_or(1.0, |w| w[i]) * (z - mean) * (z - mean)).sum::<f64>()
+        row.iter()
+            .enumerate()
+            .map(|(i, z)| weights.map_or(1.0, |w| w[i]) * (z - mean) * (z - mean))
+            .sum::<f64>()
     };
     scores.rows().into_iter().map(along).collect()
 }
@@ -547,11 +657,20 @@ fn centroids(
         sums.row_mut(*id as usize).scaled_add(weight, &scores.column(i));
         totals[*id as usize] += weight;
     }
-    let report = |((class, sum), weight): ((&crate::source::labels::Class, ndarray::ArrayView1<'_, f64>), &f64)| ClassReport {
+    let report = |((class, sum), weight): (
+        (&crate::source::labels::Class, ndarray::ArrayView1<'_, f64>),
+        &f64,
+    )| ClassReport {
         class: class.clone(),
         weight: *weight,
         centroid: (&sum / weight.max(f64::MIN_POSITIVE)).to_vec(),
     };
     let listed = classes.len() <= LISTED_CLASSES;
-    classes.iter().zip(sums.rows()).zip(&totals).filter(|(_, w)| listed && **w > 0.0).map(report).collect()
+    classes
+        .iter()
+        .zip(sums.rows())
+        .zip(&totals)
+        .filter(|(_, w)| listed && **w > 0.0)
+        .map(report)
+        .collect()
 }

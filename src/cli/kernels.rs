@@ -65,20 +65,27 @@ impl KernelPlan {
         let method = spec.method;
         if !method.is_kernel() {
             if let FormChoice::Exact | FormChoice::Direct = spec.form {
-                return misuse(format!("--form exact and direct are of kernels (kpca, kspca); {method} has others"));
+                return misuse(format!(
+                    "--form exact and direct are of kernels (kpca, kspca); {method} has others"
+                ));
             }
-            let approximation = [("--landmarks", spec.landmarks), ("--random-features", spec.random_features)];
+            let approximation =
+                [("--landmarks", spec.landmarks), ("--random-features", spec.random_features)];
             return match approximation.iter().find(|(_, asked)| asked.is_some()) {
-                Some((flag, _)) => misuse(format!("{flag} stands for a kernel; use it with --method kpca")),
-                None if spec.preimage.is_some() => {
-                    misuse("--preimage is for kernel models; others are reconstructed exactly".into())
+                Some((flag, _)) => {
+                    misuse(format!("{flag} stands for a kernel; use it with --method kpca"))
                 }
+                None if spec.preimage.is_some() => misuse(
+                    "--preimage is for kernel models; others are reconstructed exactly".into(),
+                ),
                 None => Ok(None),
             };
         }
         if spec.no_center {
             let seed = "kernel PCA centres where its kernel maps to, and kernel supervised PCA by its labels";
-            return misuse(format!("--no-center does not go with --method {method}: {seed}; leave it out"));
+            return misuse(format!(
+                "--no-center does not go with --method {method}: {seed}; leave it out"
+            ));
         }
         if spec.precision == Precision::Mixed {
             return misuse("--precision mixed is for the products of pca; kernels are computed in f64, leave it out".into());
@@ -94,12 +101,14 @@ impl KernelPlan {
                 _ => "with a linear kernel reconstruct needs no --preimage; leave it out".to_string(),
             });
         }
-        let recomputed = n as usize <= DENSE_UP_TO || (d as usize) < SPILL_FROM || route != Route::Exact;
+        let recomputed =
+            n as usize <= DENSE_UP_TO || (d as usize) < SPILL_FROM || route != Route::Exact;
         let dir = spec.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
         // Without room for all tiles they are made again; a directory that was asked for and is none is refused later.
         let room = free_bytes(&dir).is_none_or(|free| free / 2 > spill_bytes(n));
         let spill = (!recomputed && room).then_some(dir);
-        let (args, choice, ridge) = (spec.kernel.clone(), spec.landmark_choice, spec.preimage.is_some());
+        let (args, choice, ridge) =
+            (spec.kernel.clone(), spec.landmark_choice, spec.preimage.is_some());
         Ok(Some(KernelPlan { route, kind, args, choice, spill, ridge }))
     }
 
@@ -145,11 +154,15 @@ fn route(spec: &FitSpec, kind: KernelKind, n: u64, d: u64) -> Result<Route> {
     match (spec.landmarks, spec.random_features) {
         (None, None) => {}
         _ if form != FormChoice::Auto => {
-            return misuse("--landmarks and --random-features are forms of their own; leave --form out".into());
+            return misuse(
+                "--landmarks and --random-features are forms of their own; leave --form out".into(),
+            );
         }
         (Some(m), _) => return Ok(Route::Landmarks(m as usize)),
         (_, Some(_)) if kind != KernelKind::Rbf => {
-            return misuse(format!("--random-features stand for the rbf kernel, not for {kind}; --landmarks stand for any"));
+            return misuse(format!(
+                "--random-features stand for the rbf kernel, not for {kind}; --landmarks stand for any"
+            ));
         }
         (_, Some(m)) => return Ok(Route::Fourier(m as usize)),
     }
@@ -171,16 +184,23 @@ impl KernelArgs {
     /// Refuses what contradicts itself.
     pub fn check(&self, kind: KernelKind) -> Result<()> {
         if self.sigma.is_some() && kind != KernelKind::Rbf {
-            return Err(Error::Misuse("--sigma is of the rbf kernel; poly and sigmoid take --gamma".into()));
+            return Err(Error::Misuse(
+                "--sigma is of the rbf kernel; poly and sigmoid take --gamma".into(),
+            ));
         }
         if self.sigma.is_some() && self.gamma.is_some() {
             return Err(Error::Misuse("--gamma and --sigma say the same thing; give one".into()));
         }
         if self.sigma.is_some_and(|s| !(0.5 / (s * s)).is_finite() || 0.5 / (s * s) == 0.0) {
-            return Err(Error::Misuse("--sigma is so far from 1 that gamma = 1/(2 sigma²) is no number".into()));
+            return Err(Error::Misuse(
+                "--sigma is so far from 1 that gamma = 1/(2 sigma²) is no number".into(),
+            ));
         }
         if self.gamma == Some(Gamma::Median) && kind != KernelKind::Rbf {
-            return Err(Error::Misuse("--gamma median is about distances, which only the rbf kernel has; give a number".into()));
+            return Err(Error::Misuse(
+                "--gamma median is about distances, which only the rbf kernel has; give a number"
+                    .into(),
+            ));
         }
         Ok(())
     }
@@ -193,8 +213,14 @@ impl KernelArgs {
                 notes.push(format!("{flag} has no effect on the {kind} kernel"));
             }
         };
-        when(self.gamma.is_some() && matches!(kind, KernelKind::Linear | KernelKind::Cosine), "--gamma");
-        when(self.coef0.is_some() && matches!(kind, KernelKind::Rbf | KernelKind::Cosine), "--coef0");
+        when(
+            self.gamma.is_some() && matches!(kind, KernelKind::Linear | KernelKind::Cosine),
+            "--gamma",
+        );
+        when(
+            self.coef0.is_some() && matches!(kind, KernelKind::Rbf | KernelKind::Cosine),
+            "--coef0",
+        );
         when(self.degree.is_some() && kind != KernelKind::Poly, "--degree");
         notes
     }
@@ -202,11 +228,21 @@ impl KernelArgs {
     /// True when any of them was given.
     pub fn any(&self) -> bool {
         let KernelArgs { kernel, gamma, sigma, coef0, degree } = self;
-        kernel.is_some() || gamma.is_some() || sigma.is_some() || coef0.is_some() || degree.is_some()
+        kernel.is_some()
+            || gamma.is_some()
+            || sigma.is_some()
+            || coef0.is_some()
+            || degree.is_some()
     }
 
     /// The kernel over d features, and where γ comes from; what is not said by the user is told.
-    pub fn resolve(&self, kind: KernelKind, d: usize, median: impl FnOnce() -> f64, talk: Talk) -> (Kernel, Option<String>) {
+    pub fn resolve(
+        &self,
+        kind: KernelKind,
+        d: usize,
+        median: impl FnOnce() -> f64,
+        talk: Talk,
+    ) -> (Kernel, Option<String>) {
         let coef0 = self.coef0.unwrap_or(0.0);
         match kind {
             KernelKind::Linear => return (Kernel::Linear { coef0 }, None),
@@ -218,7 +254,10 @@ impl KernelArgs {
             (None, Some(sigma)) => (1.0 / (2.0 * sigma * sigma), "given"),
             (Some(Gamma::Median), _) => {
                 let gamma = median();
-                talk.say(format!("gamma {}: 1 over twice the median squared distance of a sample", number(gamma)));
+                talk.say(format!(
+                    "gamma {}: 1 over twice the median squared distance of a sample",
+                    number(gamma)
+                ));
                 (gamma, "median")
             }
             (None, None) => {
@@ -242,7 +281,8 @@ pub fn median(rows: &Array2<f64>, weights: Option<&Array1<f64>>, seed: u64) -> f
     let mut pairs = Vec::with_capacity(picked.len() * picked.len() / 2);
     for (at, i) in picked.iter().enumerate() {
         for j in &picked[at + 1..] {
-            let distance = rows.row(*i).iter().zip(rows.row(*j)).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+            let distance =
+                rows.row(*i).iter().zip(rows.row(*j)).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
             pairs.push((distance, weights.map_or(1.0, |w| w[*i] * w[*j])));
         }
     }

@@ -67,12 +67,18 @@ fn inspect(args: &InspectArgs) -> Result<()> {
         // A state is shown as one; what is neither is told as a model would be.
         Err(error) => {
             return match State::load(&args.model) {
-                Ok(state) if args.json => report::print(&report::json::pretty(&serde_json::json!(state.about))),
+                Ok(state) if args.json => {
+                    report::print(&report::json::pretty(&serde_json::json!(state.about)))
+                }
                 Ok(state) => report::print(&states::page(&state)),
                 Err(_) => Err(error),
             };
         }
     };
-    let text = if args.json { report::json::pretty(&report::json::model(&model)) } else { report::text::model(&model) };
+    let text = if args.json {
+        report::json::pretty(&report::json::model(&model))
+    } else {
+        report::text::model(&model)
+    };
     report::print(&text)
 }

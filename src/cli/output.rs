@@ -12,7 +12,7 @@ use crate::source::columns;
 use crate::source::footer::Footer;
 use crate::source::parquet::{decode_bytes, row_bytes};
 use crate::source::{Dataset, UNIT_ROWS, Want, block_rows};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,17 +29,27 @@ pub struct Columns {
 
 impl Columns {
     /// Resolves `--keep` and `--keep-all` and checks that no name comes out twice.
-    pub fn new(dataset: &Dataset, output: &OutputSpec, computed: Vec<Arc<Field>>) -> Result<Columns> {
+    pub fn new(
+        dataset: &Dataset,
+        output: &OutputSpec,
+        computed: Vec<Arc<Field>>,
+    ) -> Result<Columns> {
         let kept = kept_fields(dataset, output, &computed)?;
         let mut seen = HashSet::new();
         for field in kept.iter().chain(&computed) {
             if !seen.insert(field.name()) {
-                let problem = format!("the output would have two columns '{}'; keep it once, and under a name", field.name());
-                return Err(Error::Misuse(format!("{problem} that no computed column has (see --prefix)")));
+                let problem = format!(
+                    "the output would have two columns '{}'; keep it once, and under a name",
+                    field.name()
+                );
+                return Err(Error::Misuse(format!(
+                    "{problem} that no computed column has (see --prefix)"
+                )));
             }
         }
         let names = kept.iter().map(|f| f.name().as_str()).collect();
-        let row_bytes = row_bytes(dataset, &names)? + computed.iter().map(|f| 8 * width(f.data_type()) as u64).sum::<u64>();
+        let row_bytes = row_bytes(dataset, &names)?
+            + computed.iter().map(|f| 8 * width(f.data_type()) as u64).sum::<u64>();
         Ok(Columns { kept, computed, row_bytes })
     }
 
@@ -62,13 +72,24 @@ impl Columns {
     ///
     /// A queue that holds all row groups of a unit lets a worker go on to its next unit; a shorter one
     /// makes it wait until the units before its own are written.
-    pub fn crew(&self, dataset: &Dataset, want: &Want, output: &OutputSpec, model: &ModelBytes) -> Result<Crew> {
+    pub fn crew(
+        &self,
+        dataset: &Dataset,
+        want: &Want,
+        output: &OutputSpec,
+        model: &ModelBytes,
+    ) -> Result<Crew> {
         let budget = Budget::new(output.resources.memory);
         let pages = decode_bytes(dataset, want)?;
         let d = want.features.len();
         let rows = group_rows(self.row_bytes) as u64;
         let block = block_rows(d) as u64 * (24 * d as u64 + 3 * self.row_bytes);
-        let writers = writer_bytes(&self.schema(), &self.computed_names(), self.row_bytes, output.compression);
+        let writers = writer_bytes(
+            &self.schema(),
+            &self.computed_names(),
+            self.row_bytes,
+            output.compression,
+        );
         let ledger = |crew: Crew| {
             let t = crew.threads as u64;
             let waiting = (window(crew.threads) * crew.queue) as u64;
@@ -78,18 +99,38 @@ impl Columns {
                 .hold("comparisons", model.each.saturating_mul(output.resources.threads() as u64))
                 .hold("batches and blocks", t.saturating_mul(block))
                 .hold("column writers", t.saturating_mul(writers))
-                .hold("row groups being written", (t + waiting).saturating_mul(rows * self.row_bytes));
+                .hold(
+                    "row groups being written",
+                    (t + waiting).saturating_mul(rows * self.row_bytes),
+                );
             Ledger { phases: vec![phase] }
         };
         let fits = |crew: &Crew| ledger(*crew).peak_bytes() <= budget.bytes.0;
-        let largest = dataset.files.iter().flat_map(|f| &f.row_groups).map(|g| g.rows).max().unwrap_or(0).max(UNIT_ROWS);
+        let largest = dataset
+            .files
+            .iter()
+            .flat_map(|f| &f.row_groups)
+            .map(|g| g.rows)
+            .max()
+            .unwrap_or(0)
+            .max(UNIT_ROWS);
         // Its row groups and its tally.
         let whole = largest.div_ceil(rows) as usize + 1;
         let least = Crew { threads: 1, queue: 1 };
-        let crew = (1..=output.resources.threads()).rev().map(|threads| Crew { threads, queue: 2 }).find(fits).unwrap_or(least);
-        let crew = (crew.queue..=whole.max(crew.queue)).rev().map(|queue| Crew { queue, ..crew }).find(fits).unwrap_or(crew);
+        let crew = (1..=output.resources.threads())
+            .rev()
+            .map(|threads| Crew { threads, queue: 2 })
+            .find(fits)
+            .unwrap_or(least);
+        let crew = (crew.queue..=whole.max(crew.queue))
+            .rev()
+            .map(|queue| Crew { queue, ..crew })
+            .find(fits)
+            .unwrap_or(crew);
         let ledger = ledger(crew);
-        ledger.check(&budget, || format!("allow --memory {}MB", ledger.peak_bytes().div_ceil(1_000_000)))?;
+        ledger.check(&budget, || {
+            format!("allow --memory {}MB", ledger.peak_bytes().div_ceil(1_000_000))
+        })?;
         Ok(crew)
     }
 }
@@ -103,7 +144,11 @@ pub struct ModelBytes {
     pub each: u64,
 }
 
-fn kept_fields(dataset: &Dataset, output: &OutputSpec, computed: &[Arc<Field>]) -> Result<Vec<Arc<Field>>> {
+fn kept_fields(
+    dataset: &Dataset,
+    output: &OutputSpec,
+    computed: &[Arc<Field>],
+) -> Result<Vec<Arc<Field>>> {
     if !output.keep_all && output.keep.is_empty() {
         return Ok(Vec::new());
     }
@@ -113,7 +158,10 @@ fn kept_fields(dataset: &Dataset, output: &OutputSpec, computed: &[Arc<Field>]) 
             let place = Place::file(&dataset.files[d.file].path).column(&d.column);
             return Err(Error::data(
                 place,
-                format!("{}; --keep-all needs the same columns in every file, name them with --keep", d.problem),
+                format!(
+                    "{}; --keep-all needs the same columns in every file, name them with --keep",
+                    d.problem
+                ),
             ));
         }
         // What is computed under the same name takes its place: `reconstruct` of rows recomputes their features.
@@ -124,7 +172,13 @@ fn kept_fields(dataset: &Dataset, output: &OutputSpec, computed: &[Arc<Field>]) 
     columns::agree(dataset, output.keep.iter().map(String::as_str))?;
     let field = |name: &String| {
         let found = schema.fields().iter().find(|f| f.name() == name).cloned();
-        found.ok_or_else(|| columns::unknown(dataset.first_path(), name, schema.fields().iter().map(|f| f.name().as_str())))
+        found.ok_or_else(|| {
+            columns::unknown(
+                dataset.first_path(),
+                name,
+                schema.fields().iter().map(|f| f.name().as_str()),
+            )
+        })
     };
     output.keep.iter().map(field).collect()
 }

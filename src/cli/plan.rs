@@ -84,7 +84,13 @@ impl FitPlan {
         let choice = Choice {
             columns: spec.columns.clone(),
             exclude: spec.exclude.clone(),
-            reserved: spec.weight.iter().chain(&spec.label).chain(&spec.score_by).cloned().collect(),
+            reserved: spec
+                .weight
+                .iter()
+                .chain(&spec.label)
+                .chain(&spec.score_by)
+                .cloned()
+                .collect(),
         };
         let chosen = choice.resolve(&dataset)?;
         FitPlan::of(spec, dataset, chosen)
@@ -101,9 +107,15 @@ impl FitPlan {
         check_weight(spec, &dataset)?;
         check_precision(spec, &chosen)?;
         let all = chosen.features.len() as u64;
-        let kernel = KernelPlan::new(spec, dataset.rows(), spec.keep_features.map_or(all, |q| all.min(u64::from(q))))?;
+        let kernel = KernelPlan::new(
+            spec,
+            dataset.rows(),
+            spec.keep_features.map_or(all, |q| all.min(u64::from(q))),
+        )?;
         let labels = LabelPlan::of(spec, &dataset)?;
-        let read = |name: &str| LabelPlan::new(spec, &dataset, &[name.to_string()], None).map(|l| l.want.read);
+        let read = |name: &str| {
+            LabelPlan::new(spec, &dataset, &[name.to_string()], None).map(|l| l.want.read)
+        };
         let scoring = ScoringPlan::new(spec, read)?;
         let want = Want {
             features: chosen.features.clone(),
@@ -135,14 +147,19 @@ impl FitPlan {
         };
         let candidates = question.candidates(&budget);
         let (choice, reason) = choose(&candidates, spec, &question);
-        let model_bytes =
-            kernel.as_ref().filter(|k| !matches!(k.route, Route::Pca | Route::UnitPca)).map(|_| question.model_bytes());
-        let together = candidates[choice].form == Form::Primal && question.scores_and_s(candidates[choice].threads, &budget);
-        let most_classes = question.most_classes(spec.form.form(), candidates[choice].threads, &budget) as usize;
+        let model_bytes = kernel
+            .as_ref()
+            .filter(|k| !matches!(k.route, Route::Pca | Route::UnitPca))
+            .map(|_| question.model_bytes());
+        let together = candidates[choice].form == Form::Primal
+            && question.scores_and_s(candidates[choice].threads, &budget);
+        let most_classes =
+            question.most_classes(spec.form.form(), candidates[choice].threads, &budget) as usize;
         let block = question.block();
         let temp_dir = spec.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
-        let copied =
-            candidates[choice].form == Form::Dual && labels.is_none() && kernel.as_ref().is_none_or(|k| k.route == Route::Pca);
+        let copied = candidates[choice].form == Form::Dual
+            && labels.is_none()
+            && kernel.as_ref().is_none_or(|k| k.route == Route::Pca);
         let spool = spool.filter(|_| copied).map(|number| (temp_dir, number));
         // H centres whatever is projected afterwards, also where K_y = I.
         let center = !spec.no_center || super::supervised::is_identity(spec);
@@ -198,7 +215,10 @@ impl FitPlan {
     pub fn check(&self) -> Result<()> {
         let taken = self.taken();
         if let Some(refusal) = &taken.refusal {
-            return Err(Error::Misuse(format!("--form {} cannot: {refusal}; give a number of components", taken.form)));
+            return Err(Error::Misuse(format!(
+                "--form {} cannot: {refusal}; give a number of components",
+                taken.form
+            )));
         }
         taken.ledger.check(&self.budget, || self.hint())?;
         match self.temp_dir() {
@@ -209,7 +229,10 @@ impl FitPlan {
 
     /// Where temporary files go, if there are any.
     pub fn temp_dir(&self) -> Option<&PathBuf> {
-        self.spool.as_ref().map(|(dir, _)| dir).or(self.kernel.as_ref().and_then(|k| k.spill.as_ref()))
+        self.spool
+            .as_ref()
+            .map(|(dir, _)| dir)
+            .or(self.kernel.as_ref().and_then(|k| k.spill.as_ref()))
     }
 
     /// What would fit instead.
@@ -218,9 +241,17 @@ impl FitPlan {
         if let Some(c) = fitting {
             return format!("--form {} takes {}", c.form, Bytes(c.ledger.peak_bytes()));
         }
-        let least = self.candidates.iter().filter(|c| c.refusal.is_none()).min_by_key(|c| c.ledger.peak_bytes());
+        let least = self
+            .candidates
+            .iter()
+            .filter(|c| c.refusal.is_none())
+            .min_by_key(|c| c.ledger.peak_bytes());
         let least = least.unwrap_or(self.taken());
-        let form = if least.form == self.taken().form { String::new() } else { format!(" and --form {}", least.form) };
+        let form = if least.form == self.taken().form {
+            String::new()
+        } else {
+            format!(" and --form {}", least.form)
+        };
         let features = self.most_features();
         let whole = self.want.features.columns.iter().all(|c| c.width.is_none());
         let fewer = if features > 0 && whole {
@@ -238,7 +269,10 @@ impl FitPlan {
             Some(Route::Exact) => ", or approximate with --landmarks, which holds no row",
             _ => "",
         };
-        format!("allow --memory {}MB{form}{fewer}{other}{landmarks}", least.ledger.peak_bytes().div_ceil(1_000_000))
+        format!(
+            "allow --memory {}MB{form}{fewer}{other}{landmarks}",
+            least.ledger.peak_bytes().div_ceil(1_000_000)
+        )
     }
 
     /// The most features that fit the budget, if their pages are like those of all.
@@ -299,7 +333,10 @@ impl LabelPlan {
         }
         let misuse = |problem: String| Err(Error::Misuse(problem));
         if spec.label.is_empty() {
-            return misuse(format!("--method {} needs labels; name their column with --label", spec.method));
+            return misuse(format!(
+                "--method {} needs labels; name their column with --label",
+                spec.method
+            ));
         }
         if spec.form == FormChoice::Randomized {
             return misuse(
@@ -307,7 +344,9 @@ impl LabelPlan {
             );
         }
         if spec.precision == Precision::Mixed {
-            return misuse("--precision mixed is for the products of pca; spca has none, leave it out".into());
+            return misuse(
+                "--precision mixed is for the products of pca; spca has none, leave it out".into(),
+            );
         }
         LabelPlan::new(spec, dataset, &spec.label, spec.label_kernel).map(Some)
     }
@@ -315,7 +354,13 @@ impl LabelPlan {
     /// What a model is told of them.
     pub fn spec(&self) -> LabelSpec {
         let LabelPlan { want, kernel, gamma, numeric, .. } = self;
-        LabelSpec { columns: want.columns.clone(), read: want.read, kernel: *kernel, gamma: *gamma, numeric: numeric.clone() }
+        LabelSpec {
+            columns: want.columns.clone(),
+            read: want.read,
+            kernel: *kernel,
+            gamma: *gamma,
+            numeric: numeric.clone(),
+        }
     }
 
     /// The identity kernel, which looks at no label.
@@ -326,7 +371,12 @@ impl LabelPlan {
     }
 
     /// What these columns are as labels.
-    pub(super) fn new(spec: &FitSpec, dataset: &Dataset, columns: &[String], asked: Option<LabelKernel>) -> Result<LabelPlan> {
+    pub(super) fn new(
+        spec: &FitSpec,
+        dataset: &Dataset,
+        columns: &[String],
+        asked: Option<LabelKernel>,
+    ) -> Result<LabelPlan> {
         let misuse = |problem: String| Err(Error::Misuse(problem));
         let mut classes = spec.classes || asked == Some(LabelKernel::Delta);
         for name in columns {
@@ -342,13 +392,16 @@ impl LabelPlan {
                 }
             }
         }
-        let kernel = asked.unwrap_or(if classes { LabelKernel::Delta } else { LabelKernel::Linear });
+        let kernel =
+            asked.unwrap_or(if classes { LabelKernel::Delta } else { LabelKernel::Linear });
         let text = |name: &&String| {
             let kind = dataset.columns.iter().find(|c| c.name == **name).map(|c| &c.kind);
             matches!(kind, Some(Kind::Other(_)))
         };
         if let Some(name) = columns.iter().find(text).filter(|_| kernel == LabelKernel::Rbf) {
-            return misuse(format!("--label-kernel rbf needs numbers, but label '{name}' is text; use delta"));
+            return misuse(format!(
+                "--label-kernel rbf needs numbers, but label '{name}' is text; use delta"
+            ));
         }
         if kernel == LabelKernel::Rbf && spec.classes {
             return misuse(
@@ -361,26 +414,40 @@ impl LabelPlan {
         };
         let numeric = columns.iter().map(is_number).collect();
         // Distinct values of an rbf label are classes whose distances count.
-        let read = if classes || kernel == LabelKernel::Rbf { LabelRead::Classes } else { LabelRead::Numbers };
-        let gamma = (kernel == LabelKernel::Rbf).then(|| spec.label_gamma.unwrap_or(1.0 / columns.len() as f64));
+        let read = if classes || kernel == LabelKernel::Rbf {
+            LabelRead::Classes
+        } else {
+            LabelRead::Numbers
+        };
+        let gamma = (kernel == LabelKernel::Rbf)
+            .then(|| spec.label_gamma.unwrap_or(1.0 / columns.len() as f64));
         let want = LabelWant { columns: columns.to_vec(), read };
         let rbf = kernel == LabelKernel::Rbf;
         let r = match read {
             // A guess: what is held is asked for again when the labels are known.
-            _ if spec.method == Method::Kspca && (rbf || read == LabelRead::Classes) => PLANNED_COLUMNS,
+            _ if spec.method == Method::Kspca && (rbf || read == LabelRead::Classes) => {
+                PLANNED_COLUMNS
+            }
             // As many as are factored, or the random features that stand for more.
             _ if rbf => u64::from(spec.label_features).max(EXACT_LABELS as u64),
             LabelRead::Classes => PLANNED_CLASSES,
             LabelRead::Numbers => columns.len() as u64,
         };
-        let planned = LabelShape { r, classes: read == LabelRead::Classes && !rbf, rbf, with_variance: spec.with_variance };
+        let planned = LabelShape {
+            r,
+            classes: read == LabelRead::Classes && !rbf,
+            rbf,
+            with_variance: spec.with_variance,
+        };
         Ok(LabelPlan { want, kernel, gamma, numeric, planned })
     }
 }
 
 /// True when every number of these features is an f32 number.
 fn is_single(features: &Features) -> bool {
-    features.columns.iter().all(|c| matches!(c.value.as_str(), "Float32" | "Float16" | "Int8" | "Int16" | "UInt8" | "UInt16"))
+    features.columns.iter().all(|c| {
+        matches!(c.value.as_str(), "Float32" | "Float16" | "Int8" | "Int16" | "UInt8" | "UInt16")
+    })
 }
 
 fn check_weight(spec: &FitSpec, dataset: &Dataset) -> Result<()> {
@@ -390,7 +457,10 @@ fn check_weight(spec: &FitSpec, dataset: &Dataset) -> Result<()> {
     let column = dataset.columns.iter().find(|c| c.name == *name);
     match column.map(|c| &c.kind) {
         Some(Kind::Scalar(_)) | None => Ok(()),
-        Some(other) => Err(Error::Misuse(format!("--weight '{name}' is {}; weights are one number per row", other.describe()))),
+        Some(other) => Err(Error::Misuse(format!(
+            "--weight '{name}' is {}; weights are one number per row",
+            other.describe()
+        ))),
     }
 }
 
@@ -399,12 +469,18 @@ fn check_precision(spec: &FitSpec, chosen: &Chosen) -> Result<()> {
         return Ok(());
     }
     if spec.nulls == Nulls::Mean {
-        return Err(Error::Misuse("--precision mixed does not go with --nulls mean; leave one out".into()));
+        return Err(Error::Misuse(
+            "--precision mixed does not go with --nulls mean; leave one out".into(),
+        ));
     }
-    let wide = chosen.features.columns.iter().find(|c| c.value != "Float32" && c.value != "Float16");
+    let wide =
+        chosen.features.columns.iter().find(|c| c.value != "Float32" && c.value != "Float16");
     match wide {
         None => Ok(()),
-        Some(c) => Err(Error::Misuse(format!("--precision mixed needs f32 features, but column '{}' is {}", c.name, c.value))),
+        Some(c) => Err(Error::Misuse(format!(
+            "--precision mixed needs f32 features, but column '{}' is {}",
+            c.name, c.value
+        ))),
     }
 }
 
@@ -417,7 +493,8 @@ pub fn run(args: &PlanArgs) -> Result<()> {
 
 fn as_json(plan: &FitPlan) -> serde_json::Value {
     let phase = |p: &Phase| {
-        let items: Vec<_> = p.items.iter().map(|i| json!({"what": i.what, "bytes": i.bytes})).collect();
+        let items: Vec<_> =
+            p.items.iter().map(|i| json!({"what": i.what, "bytes": i.bytes})).collect();
         json!({"name": p.name, "bytes": p.bytes(), "items": items})
     };
     let candidate = |c: &Candidate| {
@@ -474,34 +551,74 @@ fn as_text(plan: &FitPlan) -> String {
         let _ = writeln!(page, "          {line}");
     }
     if let Some(scoring) = &plan.scoring {
-        let _ = writeln!(page, "scoring   by {}, {}", scoring.label.columns.join(", "), scoring.describe());
+        let _ = writeln!(
+            page,
+            "scoring   by {}, {}",
+            scoring.label.columns.join(", "),
+            scoring.describe()
+        );
     }
     if let Some(labels) = &plan.labels {
         let gamma = labels.gamma.map_or_else(String::new, |g| format!(", gamma {g}"));
         let room = match labels.want.read {
-            LabelRead::Classes => format!("; there is room for {} classes", thousands(plan.most_classes as u64)),
+            LabelRead::Classes => {
+                format!("; there is room for {} classes", thousands(plan.most_classes as u64))
+            }
             LabelRead::Numbers => String::new(),
         };
-        let _ = writeln!(page, "label     {}, {} kernel{gamma}{room}", labels.want.columns.join(", "), labels.kernel);
+        let _ = writeln!(
+            page,
+            "label     {}, {} kernel{gamma}{room}",
+            labels.want.columns.join(", "),
+            labels.kernel
+        );
     }
     let taken = plan.taken();
     let _ = writeln!(page, "method    {}, {} form: {}", plan.method, taken.form, plan.reason);
     candidate_lines(plan).iter().for_each(|line| {
         let _ = writeln!(page, "          {line}");
     });
-    let _ = writeln!(page, "passes    {} over {}, {}", passes(taken), Bytes(plan.dataset.bytes()), threads_line(plan));
+    let _ = writeln!(
+        page,
+        "passes    {} over {}, {}",
+        passes(taken),
+        Bytes(plan.dataset.bytes()),
+        threads_line(plan)
+    );
     if let Some(dir) = plan.temp_dir() {
-        let what = if plan.spool.is_some() { "a copy cut by features" } else { "tiles of the kernel matrix" };
-        let _ = writeln!(page, "disk      {} in {} for {what}, removed at the end", Bytes(taken.disk), dir.display());
+        let what = if plan.spool.is_some() {
+            "a copy cut by features"
+        } else {
+            "tiles of the kernel matrix"
+        };
+        let _ = writeln!(
+            page,
+            "disk      {} in {} for {what}, removed at the end",
+            Bytes(taken.disk),
+            dir.display()
+        );
     }
     if let Some(bytes) = plan.model_bytes {
-        let _ = writeln!(page, "model     {}: what rows are compared with is part of it", Bytes(bytes));
+        let _ =
+            writeln!(page, "model     {}: what rows are compared with is part of it", Bytes(bytes));
     }
     let source = if plan.budget.asked { "--memory" } else { "a quarter of this machine" };
-    let _ = writeln!(page, "memory    peak {} of {} ({source})", Bytes(taken.ledger.peak_bytes()), plan.budget.bytes);
+    let _ = writeln!(
+        page,
+        "memory    peak {} of {} ({source})",
+        Bytes(taken.ledger.peak_bytes()),
+        plan.budget.bytes
+    );
     for phase in &taken.ledger.phases {
-        let items: Vec<String> = phase.items.iter().map(|i| format!("{} {}", i.what, Bytes(i.bytes))).collect();
-        let _ = writeln!(page, "          {}: {} ({})", phase.name, Bytes(phase.bytes()), items.join(", "));
+        let items: Vec<String> =
+            phase.items.iter().map(|i| format!("{} {}", i.what, Bytes(i.bytes))).collect();
+        let _ = writeln!(
+            page,
+            "          {}: {} ({})",
+            phase.name,
+            Bytes(phase.bytes()),
+            items.join(", ")
+        );
     }
     page
 }
@@ -539,7 +656,12 @@ pub fn chosen_line(chosen: &Chosen, columns: usize) -> String {
     } else {
         format!("{} in ", count(features.len() as u64, "feature"))
     };
-    format!("{from}{} of {}: {}", thousands(features.columns.len() as u64), count(columns as u64, "column"), features.summary())
+    format!(
+        "{from}{} of {}: {}",
+        thousands(features.columns.len() as u64),
+        count(columns as u64, "column"),
+        features.summary()
+    )
 }
 
 /// What was passed over, grouped by reason.
@@ -558,7 +680,10 @@ pub fn passed_over_lines(chosen: &Chosen) -> Vec<String> {
 pub fn threads_line(plan: &FitPlan) -> String {
     let Candidate { threads, threads_wanted, .. } = *plan.taken();
     if threads < threads_wanted {
-        return format!("{} ({threads_wanted} would not fit the memory)", count(threads as u64, "thread"));
+        return format!(
+            "{} ({threads_wanted} would not fit the memory)",
+            count(threads as u64, "thread")
+        );
     }
     count(threads as u64, "thread")
 }

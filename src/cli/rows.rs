@@ -76,7 +76,13 @@ pub struct Sample {
 }
 
 /// One pass: the moments of all rows and a sample of those that weigh something (Vitter's reservoir).
-pub fn sample(source: &dyn Source, count: usize, seed: u64, crew: Crew, watch: &dyn Watch) -> Result<Sample> {
+pub fn sample(
+    source: &dyn Source,
+    count: usize,
+    seed: u64,
+    crew: Crew,
+    watch: &dyn Watch,
+) -> Result<Sample> {
     let d = source.n_features();
     let mut spread = Spread::new(d);
     let mut rng = Pcg64::new(u128::from(seed), 0x5A4D_91E5);
@@ -168,6 +174,9 @@ impl LabelRows {
         let mut place = vec![0; order.len()];
         order.iter().enumerate().for_each(|(at, (_, id))| place[*id as usize] = at as u32);
         let ids: Vec<u32> = self.ids.iter().map(|id| place[*id as usize]).collect();
-        (!ids.is_empty()).then(|| RowLabels::Classes { ids, classes: order.into_iter().map(|(class, _)| class).collect() })
+        (!ids.is_empty()).then(|| RowLabels::Classes {
+            ids,
+            classes: order.into_iter().map(|(class, _)| class).collect(),
+        })
     }
 }

@@ -84,7 +84,9 @@ impl ScanArgs {
 pub fn same_file(a: &Path, b: &Path) -> bool {
     let whole = |p: &Path| {
         let parent = p.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        std::fs::canonicalize(p).ok().or_else(|| Some(std::fs::canonicalize(parent).ok()?.join(p.file_name()?)))
+        std::fs::canonicalize(p)
+            .ok()
+            .or_else(|| Some(std::fs::canonicalize(parent).ok()?.join(p.file_name()?)))
     };
     a == b || (whole(a).is_some() && whole(a) == whole(b))
 }
@@ -129,15 +131,19 @@ impl Scan {
         let labelled = !spec.label.is_empty() && spec.label_kernel != Some(LabelKernel::Identity);
         let for_labels = keep.is_empty() || keep.iter().any(|k| *k != Statistic::Pca);
         if !keep.is_empty() && for_labels && !labelled {
-            return Err(Error::Misuse("--for spca and scored need labels; name their column with --label".into()));
+            return Err(Error::Misuse(
+                "--for spca and scored need labels; name their column with --label".into(),
+            ));
         }
         if labelled && !for_labels {
             talk.say("note: --for pca keeps nothing of the label");
         }
-        let (labelled, second) = (labelled && for_labels, keep.is_empty() || keep.contains(&Statistic::Pca));
+        let (labelled, second) =
+            (labelled && for_labels, keep.is_empty() || keep.contains(&Statistic::Pca));
         let method = if labelled { Method::Spca } else { Method::Pca };
         let form = if labelled { FormChoice::Auto } else { FormChoice::Primal };
-        let spec = FitSpec { method, form, label_kernel: None, with_variance: second, ..spec.clone() };
+        let spec =
+            FitSpec { method, form, label_kernel: None, with_variance: second, ..spec.clone() };
         let plan = FitPlan::new(&spec)?;
         let d = plan.want.features.len();
         if spec.nulls == Nulls::Mean && d >= SHARED_FROM && second {
@@ -159,8 +165,10 @@ impl Scan {
     /// Refuses what the budget cannot hold.
     pub fn check(&self) -> Result<()> {
         self.plan.check()?;
-        let more = (self.folds as u64 - 1).saturating_mul(8 * (self.wanted.features as u64).pow(2) * 4);
-        let (peak, budget) = (self.plan.taken().ledger.peak_bytes().saturating_add(more), self.plan.budget.bytes);
+        let more =
+            (self.folds as u64 - 1).saturating_mul(8 * (self.wanted.features as u64).pow(2) * 4);
+        let (peak, budget) =
+            (self.plan.taken().ledger.peak_bytes().saturating_add(more), self.plan.budget.bytes);
         if peak <= budget.0 {
             return Ok(());
         }
@@ -221,7 +229,13 @@ impl Scan {
     }
 
     /// One pass from a unit on, merged in unit order.
-    fn add(&self, start: State, source: &ParquetSource, from: usize, saver: Saver<'_>) -> Result<State> {
+    fn add(
+        &self,
+        start: State,
+        source: &ParquetSource,
+        from: usize,
+        saver: Saver<'_>,
+    ) -> Result<State> {
         let (about, mut sums) = start.into_sums();
         if let Some(limit) = self.class_limit() {
             sums = sums.into_iter().map(|s| s.limited(&limit)).collect();
@@ -247,8 +261,15 @@ impl Scan {
     }
 
     /// Workers add up units of their own.
-    fn add_units(&self, adding: &mut Adding<'_>, source: &ParquetSource, from: usize) -> Result<()> {
-        let work = |unit: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<(Vec<Sums>, Tally)>| {
+    fn add_units(
+        &self,
+        adding: &mut Adding<'_>,
+        source: &ParquetSource,
+        from: usize,
+    ) -> Result<()> {
+        let work = |unit: usize,
+                    blocks: &mut dyn Iterator<Item = Result<Block>>,
+                    out: &pass::Output<(Vec<Sums>, Tally)>| {
             let (mut parts, mut tally) = (self.fresh(), Tally::default());
             for block in blocks {
                 let mut block = block?;
@@ -271,8 +292,15 @@ impl Scan {
     }
 
     /// One S of many features: workers read, the caller adds.
-    fn add_blocks(&self, adding: &mut Adding<'_>, source: &ParquetSource, from: usize) -> Result<()> {
-        let work = |unit: usize, blocks: &mut dyn Iterator<Item = Result<Block>>, out: &pass::Output<(Vec<Block>, Tally)>| {
+    fn add_blocks(
+        &self,
+        adding: &mut Adding<'_>,
+        source: &ParquetSource,
+        from: usize,
+    ) -> Result<()> {
+        let work = |unit: usize,
+                    blocks: &mut dyn Iterator<Item = Result<Block>>,
+                    out: &pass::Output<(Vec<Block>, Tally)>| {
             let mut read = 0;
             for block in blocks {
                 let mut block = block?;
@@ -309,7 +337,8 @@ impl Scan {
         let unit = &source.units()[unit];
         let (hash, first) = (self.plan.dataset.files[unit.file].footer_hash, unit.first_row + read);
         let mut rows = vec![Vec::new(); self.folds];
-        (0..block.rows()).for_each(|i| rows[fold_of(self.seed, hash, first + i as u64, self.folds)].push(i));
+        (0..block.rows())
+            .for_each(|i| rows[fold_of(self.seed, hash, first + i as u64, self.folds)].push(i));
         rows.iter().map(|rows| block.part(rows)).collect()
     }
 }
@@ -337,7 +366,11 @@ impl Adding<'_> {
             return Ok(());
         }
         let tally = self.tally.clone().into();
-        let about = About { tally, progress: Some(Progress { units, of: self.saver.of }), ..self.about.clone() };
+        let about = About {
+            tally,
+            progress: Some(Progress { units, of: self.saver.of }),
+            ..self.about.clone()
+        };
         self.saver.save(&State::new(about, self.sums.clone()).to_bytes()?)
     }
 }
@@ -345,7 +378,11 @@ impl Adding<'_> {
 /// How labels are kept.
 fn state_labels(plan: &LabelPlan) -> StateLabels {
     let LabelWant { columns, read } = &plan.want;
-    StateLabels { columns: columns.clone(), classes: *read == LabelRead::Classes, numeric: plan.numeric.clone() }
+    StateLabels {
+        columns: columns.clone(),
+        classes: *read == LabelRead::Classes,
+        numeric: plan.numeric.clone(),
+    }
 }
 
 fn labels_wanted(plan: &FitPlan, labels: &LabelPlan) -> LabelsWanted {
@@ -354,7 +391,8 @@ fn labels_wanted(plan: &FitPlan, labels: &LabelPlan) -> LabelsWanted {
         LabelRead::Classes => LabelsWanted::Classes(ClassLimit {
             classes: plan.most_classes,
             label: labels.want.columns.join(", "),
-            hint: "a label that names each row is an id; choose another, or allow more --memory".into(),
+            hint: "a label that names each row is an id; choose another, or allow more --memory"
+                .into(),
         }),
     }
 }
@@ -364,7 +402,8 @@ fn no_twins(entries: &[LedgerEntry]) -> Result<()> {
     let mut ledger = Ledger::default();
     for entry in entries {
         if let Some(Known::Same(other)) = ledger.known(entry) {
-            let problem = format!("is the same as {other}; a state counts nothing twice, leave one out");
+            let problem =
+                format!("is the same as {other}; a state counts nothing twice, leave one out");
             return Err(Error::data(Place::file(&entry.path), problem));
         }
         ledger.add(entry);
@@ -374,14 +413,25 @@ fn no_twins(entries: &[LedgerEntry]) -> Result<()> {
 
 /// Units that a checkpoint has done of this very scan.
 fn resumable(state: &State, start: &State, of: usize, path: &Path) -> Result<usize> {
-    let refuse = |problem: &str| Err(Error::model(path, format!("{problem}; remove it, or name another --checkpoint")));
+    let refuse = |problem: &str| {
+        Err(Error::model(path, format!("{problem}; remove it, or name another --checkpoint")))
+    };
     let Some(Progress { units, of: all }) = state.about.progress else {
         return refuse("is a state, not the checkpoint of a scan");
     };
     let (mine, theirs) = (&start.about, &state.about);
-    let same = (&mine.columns, &mine.labels, mine.nulls, &mine.weight, mine.fold_seed, &mine.ledger)
-        == (&theirs.columns, &theirs.labels, theirs.nulls, &theirs.weight, theirs.fold_seed, &theirs.ledger);
-    let fits = state.folds().len() == start.folds().len() && state.folds()[0].fits(&start.folds()[0]);
+    let same =
+        (&mine.columns, &mine.labels, mine.nulls, &mine.weight, mine.fold_seed, &mine.ledger)
+            == (
+                &theirs.columns,
+                &theirs.labels,
+                theirs.nulls,
+                &theirs.weight,
+                theirs.fold_seed,
+                &theirs.ledger,
+            );
+    let fits =
+        state.folds().len() == start.folds().len() && state.folds()[0].fits(&start.folds()[0]);
     match same && fits && all == of && units <= of {
         true => Ok(units),
         false => refuse("is the checkpoint of another scan, or of files that have changed since"),
@@ -398,7 +448,12 @@ struct Saver<'a> {
 
 impl<'a> Saver<'a> {
     fn new(args: &'a CheckpointArgs, of: usize) -> Saver<'a> {
-        Saver { path: args.checkpoint.as_deref(), every: Duration::from_secs(args.checkpoint_seconds), last: Instant::now(), of }
+        Saver {
+            path: args.checkpoint.as_deref(),
+            every: Duration::from_secs(args.checkpoint_seconds),
+            last: Instant::now(),
+            of,
+        }
     }
 
     /// After so many units.

@@ -31,15 +31,26 @@ pub struct ScoringPlan {
 
 impl ScoringPlan {
     /// From what was typed; `labels` knows what a column can be.
-    pub fn new(spec: &FitSpec, read: impl FnOnce(&str) -> Result<LabelRead>) -> Result<Option<ScoringPlan>> {
+    pub fn new(
+        spec: &FitSpec,
+        read: impl FnOnce(&str) -> Result<LabelRead>,
+    ) -> Result<Option<ScoringPlan>> {
         let misuse = |problem: &str| Err(Error::Misuse(problem.into()));
         let keep = match (&spec.score_by, spec.keep_features, spec.score_threshold) {
             (None, None, None) => return Ok(None),
             (None, ..) => {
-                return misuse("--keep-features and --score-threshold need a label to score by; name it with --score-by");
+                return misuse(
+                    "--keep-features and --score-threshold need a label to score by; name it with --score-by",
+                );
             }
-            (Some(_), None, None) => return misuse("--score-by needs --keep-features Q or --score-threshold T"),
-            (Some(_), Some(_), Some(_)) => return misuse("--keep-features and --score-threshold are two ways to cut; give one"),
+            (Some(_), None, None) => {
+                return misuse("--score-by needs --keep-features Q or --score-threshold T");
+            }
+            (Some(_), Some(_), Some(_)) => {
+                return misuse(
+                    "--keep-features and --score-threshold are two ways to cut; give one",
+                );
+            }
             (Some(_), Some(q), None) => Keep::Features(q as usize),
             (Some(_), None, Some(t)) => Keep::Threshold(t),
         };
@@ -67,7 +78,12 @@ impl ScoringPlan {
     /// For the planner.
     pub fn shape(&self) -> LabelShape {
         let classes = self.label.read == LabelRead::Classes;
-        LabelShape { r: if classes { PLANNED_CLASSES } else { 1 }, classes, rbf: false, with_variance: false }
+        LabelShape {
+            r: if classes { PLANNED_CLASSES } else { 1 },
+            classes,
+            rbf: false,
+            with_variance: false,
+        }
     }
 }
 
@@ -88,18 +104,26 @@ impl Passes<'_> {
     pub(super) fn score(&self, scoring: &ScoringPlan) -> Result<Scored> {
         let plan = self.plan;
         let d = plan.want.features.len();
-        let want = Want { labels: Some(scoring.label.clone()), precision: Precision::Exact, ..plan.want.clone() };
+        let want = Want {
+            labels: Some(scoring.label.clone()),
+            precision: Precision::Exact,
+            ..plan.want.clone()
+        };
         let source = ParquetSource::new(&plan.dataset, want);
         let together = plan.together;
         // Where the label to score by is the label of spca, its sums are what spca needs.
-        let plain = |l: &&super::plan::LabelPlan| l.want == scoring.label && l.gamma.is_none() && plan.kernel.is_none();
+        let plain = |l: &&super::plan::LabelPlan| {
+            l.want == scoring.label && l.gamma.is_none() && plan.kernel.is_none()
+        };
         let same = plan.labels.as_ref().filter(plain).filter(|_| !self.spec.with_variance);
         let (s, gathered, moments, scores, tally) = match scoring.label.read {
             LabelRead::Numbers => {
                 let map = Arc::new(LabelMap::Linear { columns: 1 });
-                let (s, sums, tally) = self.sums(&source, together, || Cross::new(d, map.clone()))?;
+                let (s, sums, tally) =
+                    self.sums(&source, together, || Cross::new(d, map.clone()))?;
                 self.varies(&scoring.label, sums.labels.deviations().iter().any(|s| *s > 0.0))?;
-                let (scores, moments) = (scoring::numeric(&sums, plan.scaling), sums.moments.clone());
+                let (scores, moments) =
+                    (scoring::numeric(&sums, plan.scaling), sums.moments.clone());
                 let gathered = same.map(|_| Gathered::of_numbers(sums, tally.clone()));
                 (s, gathered, moments, scores, tally)
             }
@@ -109,7 +133,8 @@ impl Passes<'_> {
                     label: scoring.label.columns.join(", "),
                     hint: "a label that names each row is an id; choose another to score by".into(),
                 };
-                let (s, sums, tally) = self.sums(&source, together, || ClassSums::new(d, limit.clone()))?;
+                let (s, sums, tally) =
+                    self.sums(&source, together, || ClassSums::new(d, limit.clone()))?;
                 self.varies(&scoring.label, sums.classes.len() > 1)?;
                 let (scores, moments) = (scoring::classes(&sums), sums.moments.clone());
                 let gathered = same.map(|_| Gathered::of_classes(sums, tally.clone()));
@@ -118,17 +143,23 @@ impl Passes<'_> {
         };
         self.check(&moments, &tally)?;
         if tally.unlabelled > 0 {
-            self.talk.say(format!("note: {} without a label left out of the scoring", count(tally.unlabelled, "row")));
+            self.talk.say(format!(
+                "note: {} without a label left out of the scoring",
+                count(tally.unlabelled, "row")
+            ));
         }
         let label = (scoring.label.columns.join(", "), scoring.label.read == LabelRead::Classes);
         let select = Select { keep: scoring.keep, score: self.spec.score };
-        let (kept, report) = self.asked(|ask| ask.selected(&scores, label, select).map_err(|problem| ask.refusal(problem)))?;
+        let (kept, report) = self.asked(|ask| {
+            ask.selected(&scores, label, select).map_err(|problem| ask.refusal(problem))
+        })?;
         // Rows that were dropped for features that are not kept belong to the fit.
         let fitted = match (s, gathered, same) {
             _ if tally.dropped > 0 => None,
             (Some(s), ..) => Some(self.fit_part(s, &moments, &kept, tally)?),
             (None, Some(gathered), Some(labels)) => {
-                let fitted = self.asked(|ask| ask.supervise(&labels.spec(), gathered.part(&kept)))?;
+                let fitted =
+                    self.asked(|ask| ask.supervise(&labels.spec(), gathered.part(&kept)))?;
                 Some(Fitted { tally: narrowed(tally, &kept), ..fitted })
             }
             _ => None,
@@ -140,16 +171,32 @@ impl Passes<'_> {
     fn varies(&self, label: &LabelWant, varies: bool) -> Result<()> {
         match varies {
             true => Ok(()),
-            false => Err(self.refusal(format!("label '{}' is constant; there is nothing to score by", label.columns.join(", ")))),
+            false => Err(self.refusal(format!(
+                "label '{}' is constant; there is nothing to score by",
+                label.columns.join(", ")
+            ))),
         }
     }
 
     /// The model of the kept features from the co-moment of all.
-    fn fit_part(&self, s: ndarray::Array2<f64>, all: &Moments, kept: &[usize], tally: Tally) -> Result<Fitted> {
+    fn fit_part(
+        &self,
+        s: ndarray::Array2<f64>,
+        all: &Moments,
+        kept: &[usize],
+        tally: Tally,
+    ) -> Result<Fitted> {
         let moments = all.part(kept);
         let s = s.select(Axis(0), kept).select(Axis(1), kept).as_standard_layout().into_owned();
-        let (moments, solution) = solve(CoMoment { moments, s }, self.plan.scaling, self.spec.components, cores())?;
-        Ok(Fitted { moments, solution, tally: narrowed(tally, kept), supervision: None, kernel: None })
+        let (moments, solution) =
+            solve(CoMoment { moments, s }, self.plan.scaling, self.spec.components, cores())?;
+        Ok(Fitted {
+            moments,
+            solution,
+            tally: narrowed(tally, kept),
+            supervision: None,
+            kernel: None,
+        })
     }
 }
 

@@ -26,12 +26,18 @@ pub fn merge(args: &MergeArgs, talk: Talk) -> Result<()> {
     let first = states.next().ok_or_else(|| Error::Misuse("there is nothing to merge".into()))?;
     let mut all = State::load(first)?;
     if all.about.progress.is_some() {
-        return Err(Error::model(first, "is the checkpoint of a scan that is not done; finish the scan first"));
+        return Err(Error::model(
+            first,
+            "is the checkpoint of a scan that is not done; finish the scan first",
+        ));
     }
     for path in states {
         let next = State::load(path)?;
         let ledger = all.ledger();
-        if args.skip_known && !next.about.ledger.is_empty() && next.about.ledger.iter().all(|e| ledger.known(e).is_some()) {
+        if args.skip_known
+            && !next.about.ledger.is_empty()
+            && next.about.ledger.iter().all(|e| ledger.known(e).is_some())
+        {
             talk.say(format!("{}: all its inputs are there already, passed over", path.display()));
             continue;
         }
@@ -51,11 +57,20 @@ pub fn page(state: &State) -> String {
     let mut kept = Vec::new();
     kept.extend(sums.second.is_some().then_some("covariance"));
     kept.extend(sums.labels.is_some().then_some("label sums"));
-    let folds = if state.folds().len() > 1 { format!(", in {} folds", state.folds().len()) } else { String::new() };
+    let folds = if state.folds().len() > 1 {
+        format!(", in {} folds", state.folds().len())
+    } else {
+        String::new()
+    };
     let _ = writeln!(page, "keeps {}{folds}", kept.join(" and "));
     let _ = writeln!(page, "features {}", about.columns.summary());
     if let Some(labels) = &about.labels {
-        let _ = writeln!(page, "label {} as {}", labels.columns.join(", "), if labels.classes { "classes" } else { "numbers" });
+        let _ = writeln!(
+            page,
+            "label {} as {}",
+            labels.columns.join(", "),
+            if labels.classes { "classes" } else { "numbers" }
+        );
     }
     if let Some(group) = &about.group {
         let _ = writeln!(page, "group {} = {}", group.column, group.value);
@@ -100,7 +115,10 @@ fn within(path: &Path, error: Error) -> Error {
 /// Makes models of states.
 pub fn solve(args: &SolveArgs, talk: Talk) -> Result<()> {
     if same_file(&args.state, &args.output) {
-        return Err(Error::Misuse(format!("{} would be replaced by its model; name another -o", args.state.display())));
+        return Err(Error::Misuse(format!(
+            "{} would be replaced by its model; name another -o",
+            args.state.display()
+        )));
     }
     without_effect(args).iter().for_each(|note| talk.say(format!("note: {note}")));
     if !args.state.is_dir() {
@@ -123,27 +141,41 @@ pub fn solve(args: &SolveArgs, talk: Talk) -> Result<()> {
         .collect();
     paths.sort();
     if paths.is_empty() {
-        return Err(Error::Misuse(format!("{} has no *.state files; scan with --by makes some", args.state.display())));
+        return Err(Error::Misuse(format!(
+            "{} has no *.state files; scan with --by makes some",
+            args.state.display()
+        )));
     }
     let mut solved = Vec::new();
     for path in &paths {
-        let name = PathBuf::from(format!("{}.safetensors", path.file_stem().unwrap_or_default().to_string_lossy()));
+        let name = PathBuf::from(format!(
+            "{}.safetensors",
+            path.file_stem().unwrap_or_default().to_string_lossy()
+        ));
         match State::load(path).and_then(|state| one(&state, args, Talk::new(true))) {
             Ok((model, _)) => solved.push((name, model)),
             // A group that is too small for a model does not take the others down.
-            Err(e @ Error::Data { .. }) => talk.say(format!("note: {}: no model: {e}", path.display())),
+            Err(e @ Error::Data { .. }) => {
+                talk.say(format!("note: {}: no model: {e}", path.display()))
+            }
             Err(e) => return Err(within(path, e)),
         }
     }
     if solved.is_empty() {
         return Err(Error::Misuse(format!("no state in {} can be solved", args.state.display())));
     }
-    let staged = StagedDir::create(&args.output, solved.iter().map(|(name, _)| name.clone()).collect(), None)?;
+    let staged = StagedDir::create(
+        &args.output,
+        solved.iter().map(|(name, _)| name.clone()).collect(),
+        None,
+    )?;
     let mut models = Vec::new();
     for (i, (_, model)) in solved.iter().enumerate() {
         let mut file = staged.create_file(i)?;
         let bytes = model.to_bytes()?;
-        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(Error::io("write", staged.target(i)))?;
+        file.write_all(&bytes)
+            .and_then(|()| file.sync_all())
+            .map_err(Error::io("write", staged.target(i)))?;
         models.push(summary(model, &staged.target(i)));
     }
     staged.commit()?;
@@ -158,14 +190,19 @@ pub fn solve(args: &SolveArgs, talk: Talk) -> Result<()> {
 fn without_effect(args: &SolveArgs) -> Vec<&'static str> {
     let mut notes = Vec::new();
     if args.method != Method::Spca {
-        notes.extend(args.label_kernel.map(|_| "--label-kernel has no effect without --method spca"));
-        notes.extend(args.with_variance.then_some("--with-variance has no effect without --method spca"));
+        notes.extend(
+            args.label_kernel.map(|_| "--label-kernel has no effect without --method spca"),
+        );
+        notes.extend(
+            args.with_variance.then_some("--with-variance has no effect without --method spca"),
+        );
     }
     notes
 }
 
 fn told(model: &Model, path: &Path, seconds: Option<f64>, talk: Talk) {
-    let (kept, rows) = (count(model.n_components() as u64, "component"), count(model.header.n_rows, "row"));
+    let (kept, rows) =
+        (count(model.n_components() as u64, "component"), count(model.header.n_rows, "row"));
     let seconds = seconds.map_or_else(String::new, |s| format!(" in {s:.2} s"));
     talk.say(format!("{}: {kept} {}, {rows}{seconds}", path.display(), achievement(model)));
 }
@@ -174,10 +211,19 @@ fn one(state: &State, args: &SolveArgs, talk: Talk) -> Result<(Model, Option<Cho
     let mut ask = asked(state, args)?;
     let mut choice = None;
     if args.folds {
-        let found = if args.score_by.is_some() { state.choose_features(&ask)? } else { state.choose_components(&ask)? };
+        let found = if args.score_by.is_some() {
+            state.choose_features(&ask)?
+        } else {
+            state.choose_components(&ask)?
+        };
         let what = if args.score_by.is_some() { "feature" } else { "component" };
-        let tried: Vec<String> = found.tried.iter().map(|(n, e)| format!("{n} → {}", number(*e))).collect();
-        talk.say(format!("by {} folds, the share of the label left untold: {}", state.folds().len(), tried.join(", ")));
+        let tried: Vec<String> =
+            found.tried.iter().map(|(n, e)| format!("{n} → {}", number(*e))).collect();
+        talk.say(format!(
+            "by {} folds, the share of the label left untold: {}",
+            state.folds().len(),
+            tried.join(", ")
+        ));
         talk.say(format!("best: {}", count(found.best as u64, what)));
         match &mut ask.select {
             Some(select) => select.keep = Keep::Features(found.best),
@@ -193,17 +239,25 @@ fn one(state: &State, args: &SolveArgs, talk: Talk) -> Result<(Model, Option<Cho
 fn asked(state: &State, args: &SolveArgs) -> Result<Solve> {
     let misuse = |problem: &str| Err(Error::Misuse(problem.into()));
     if args.folds && args.score_by.is_none() && args.method != Method::Spca {
-        return misuse("--folds chooses features with --score-by, or components with --method spca");
+        return misuse(
+            "--folds chooses features with --score-by, or components with --method spca",
+        );
     }
     if args.folds && (args.keep_features.is_some() || args.score_threshold.is_some()) {
-        return misuse("--folds chooses how many features to keep; leave --keep-features and --score-threshold out");
+        return misuse(
+            "--folds chooses how many features to keep; leave --keep-features and --score-threshold out",
+        );
     }
     let keep = match (args.keep_features, args.score_threshold) {
-        (Some(_), Some(_)) => return misuse("--keep-features and --score-threshold are two ways to cut; give one"),
+        (Some(_), Some(_)) => {
+            return misuse("--keep-features and --score-threshold are two ways to cut; give one");
+        }
         (Some(q), None) => Some(Keep::Features(q as usize)),
         (None, Some(t)) => Some(Keep::Threshold(t)),
         (None, None) if args.score_by.is_some() && !args.folds => {
-            return misuse("--score-by needs --keep-features Q, --score-threshold T, or --folds to choose");
+            return misuse(
+                "--score-by needs --keep-features Q, --score-threshold T, or --folds to choose",
+            );
         }
         (None, None) => args.score_by.is_some().then_some(Keep::Features(1)),
     };
@@ -216,7 +270,8 @@ fn asked(state: &State, args: &SolveArgs) -> Result<Solve> {
         )));
     }
     let form = args.form.form();
-    let allowed: &[Form] = if args.method == Method::Spca { &[Form::Primal, Form::Dual] } else { &[Form::Primal] };
+    let allowed: &[Form] =
+        if args.method == Method::Spca { &[Form::Primal, Form::Dual] } else { &[Form::Primal] };
     if let Some(form) = form.filter(|f| !allowed.contains(f)) {
         return Err(Error::Misuse(format!(
             "--form {form} needs the rows, or is of another method; a state has the covariance and the labels' sums"
@@ -241,23 +296,33 @@ pub fn fit(args: &FitArgs, talk: Talk) -> Result<()> {
     let started = Instant::now();
     let spec = &args.fit;
     if spec.method.is_kernel() {
-        return Err(Error::Misuse("--state and --checkpoint are for pca and spca; kernel methods compare rows".into()));
+        return Err(Error::Misuse(
+            "--state and --checkpoint are for pca and spca; kernel methods compare rows".into(),
+        ));
     }
-    if spec.score_by.is_some() || spec.label_kernel == Some(LabelKernel::Rbf) || spec.precision != Default::default() {
+    if spec.score_by.is_some()
+        || spec.label_kernel == Some(LabelKernel::Rbf)
+        || spec.precision != Default::default()
+    {
         return Err(Error::Misuse(
             "--score-by, rbf labels and --precision mixed do not go with --state and --checkpoint; scan, then solve".into(),
         ));
     }
-    if !matches!(spec.form.form(), None | Some(crate::solve::Form::Primal)) && spec.method == Method::Pca {
+    if !matches!(spec.form.form(), None | Some(crate::solve::Form::Primal))
+        && spec.method == Method::Pca
+    {
         return Err(Error::Misuse(
             "--state and --checkpoint keep the covariance, which is the primal form; leave --form out".into(),
         ));
     }
     check_file(&args.output)?;
     if args.state.as_ref().is_some_and(|state| same_file(state, &args.output)) {
-        return Err(Error::Misuse("--state would be replaced by its model; name another -o".into()));
+        return Err(Error::Misuse(
+            "--state would be replaced by its model; name another -o".into(),
+        ));
     }
-    let results: Vec<&Path> = args.state.iter().map(PathBuf::as_path).chain([args.output.as_path()]).collect();
+    let results: Vec<&Path> =
+        args.state.iter().map(PathBuf::as_path).chain([args.output.as_path()]).collect();
     args.checkpoint.apart_from(&results)?;
     let old = args.state.as_deref().filter(|p| p.exists()).map(State::load).transpose()?;
     let mut spec = spec.clone();

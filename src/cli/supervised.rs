@@ -12,7 +12,9 @@
 use super::args::{FitSpec, cores};
 use super::forms::Passes;
 use super::plan::LabelPlan;
-use crate::accumulate::{Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, Cross, ImputedCovariance, LabelMap};
+use crate::accumulate::{
+    Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, Cross, ImputedCovariance, LabelMap,
+};
 use crate::budget::Bytes;
 use crate::error::{Error, Result};
 use crate::pass;
@@ -53,7 +55,10 @@ impl Passes<'_> {
                     "note: more than {EXACT_LABELS} distinct labels, so the rbf kernel is approximated by {features} random features (an entry is off by about {:.1e}); one more pass",
                     (1.0 / features as f64).sqrt()
                 ));
-                self.cross(LabelMap::fourier(labels.want.columns.len(), features, gamma, self.spec.seed), true)
+                self.cross(
+                    LabelMap::fourier(labels.want.columns.len(), features, gamma, self.spec.seed),
+                    true,
+                )
             }
             (result, ..) => result,
         }
@@ -83,7 +88,8 @@ impl Passes<'_> {
         }
         let source = ParquetSource::new(&self.plan.dataset, want);
         let map = Arc::new(map);
-        let (s, sums, tally) = self.sums(&source, self.spec.with_variance, || Cross::new(d, map.clone()))?;
+        let (s, sums, tally) =
+            self.sums(&source, self.spec.with_variance, || Cross::new(d, map.clone()))?;
         Ok(Gathered { s, fourier, ..Gathered::of_numbers(sums, tally) })
     }
 
@@ -101,13 +107,19 @@ impl Passes<'_> {
                 let (sums, tally) = pass::fold(source, threads, &progress, fresh)?;
                 (None, sums.finish(), tally)
             }
-            (true, Nulls::Mean) => with_s(pass::fold(source, threads, &progress, || (ImputedCovariance::new(d), fresh()))?),
-            (true, _) => with_s(pass::fold(source, threads, &progress, || (Covariance::new(d), fresh()))?),
+            (true, Nulls::Mean) => with_s(pass::fold(source, threads, &progress, || {
+                (ImputedCovariance::new(d), fresh())
+            })?),
+            (true, _) => {
+                with_s(pass::fold(source, threads, &progress, || (Covariance::new(d), fresh()))?)
+            }
         })
     }
 }
 
-fn with_s<A: Accumulate<Output = CoMoment>, B: Accumulate>(folded: ((A, B), Tally)) -> (Option<Array2<f64>>, B::Output, Tally) {
+fn with_s<A: Accumulate<Output = CoMoment>, B: Accumulate>(
+    folded: ((A, B), Tally),
+) -> (Option<Array2<f64>>, B::Output, Tally) {
     let (sums, tally) = folded;
     let (co_moment, labels) = sums.finish();
     (Some(co_moment.s), labels, tally)

@@ -1,8 +1,9 @@
 //! The kinds of data, each a recipe for batches.
 
 use crate::error::{Error, Result};
-use arrow::array::*;
-use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
+use arrow_array::types::Int32Type;
+use arrow_array::*;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use ndarray::{Array1, Array2, Axis};
 use ndarray_linalg::QR;
 use rand::RngExt;
@@ -56,7 +57,8 @@ impl Recipe {
         });
         let mut rng = Pcg64::new(u128::from(seed), 0);
         let directions = if kind == Kind::Rings { 2 } else { RANK }.min(d);
-        let gaussian = Array2::from_shape_simple_fn((d, directions), || rng.sample::<f64, _>(StandardNormal));
+        let gaussian =
+            Array2::from_shape_simple_fn((d, directions), || rng.sample::<f64, _>(StandardNormal));
         let (orthonormal, _) = gaussian.qr().map_err(|e| Error::Internal(format!("QR: {e}")))?;
         let mut basis = orthonormal.t().as_standard_layout().into_owned();
         if kind != Kind::Rings {
@@ -66,7 +68,9 @@ impl Recipe {
         }
         let offset = if kind == Kind::Offset { 1e8 } else { 0.0 };
         let spread = if kind == Kind::Embedding { 0.1 } else { 5.0 };
-        let mean = Array1::from_shape_simple_fn(d, || offset + spread * rng.sample::<f64, _>(StandardNormal));
+        let mean = Array1::from_shape_simple_fn(d, || {
+            offset + spread * rng.sample::<f64, _>(StandardNormal)
+        });
         Ok(Recipe { kind, basis, mean })
     }
 
@@ -86,8 +90,11 @@ impl Recipe {
     pub fn describe(&self) -> String {
         let schema = self.schema();
         let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        let shown =
-            if names.len() > 6 { format!("{}, … {}", names[..3].join(", "), names[names.len() - 1]) } else { names.join(", ") };
+        let shown = if names.len() > 6 {
+            format!("{}, … {}", names[..3].join(", "), names[names.len() - 1])
+        } else {
+            names.join(", ")
+        };
         let columns = names.len();
         format!("{} {shown}", if columns == 1 { "column" } else { "columns" })
     }
@@ -96,12 +103,20 @@ impl Recipe {
     pub fn schema(&self) -> SchemaRef {
         let nullable = self.kind == Kind::Nulls;
         let id = Field::new("id", DataType::Int64, false);
-        let xs = |t: DataType| (0..self.d()).map(move |j| Field::new(format!("x{j}"), t.clone(), nullable));
+        let xs = |t: DataType| {
+            (0..self.d()).map(move |j| Field::new(format!("x{j}"), t.clone(), nullable))
+        };
         let fields: Vec<Field> = match self.kind {
-            Kind::Embedding => vec![id, Field::new("embedding", vector_type(DataType::Float32, self.d()), false)],
+            Kind::Embedding => {
+                vec![id, Field::new("embedding", vector_type(DataType::Float32, self.d()), false)]
+            }
             Kind::Wide => xs(DataType::Float32).collect(),
-            Kind::Rings => xs(DataType::Float64).chain([Field::new("ring", DataType::Int32, false)]).collect(),
-            Kind::Labels => std::iter::once(id).chain(xs(DataType::Float64)).chain(label_fields()).collect(),
+            Kind::Rings => {
+                xs(DataType::Float64).chain([Field::new("ring", DataType::Int32, false)]).collect()
+            }
+            Kind::Labels => {
+                std::iter::once(id).chain(xs(DataType::Float64)).chain(label_fields()).collect()
+            }
             Kind::Types => type_fields(),
             _ => std::iter::once(id).chain(xs(DataType::Float64)).collect(),
         };
@@ -110,7 +125,8 @@ impl Recipe {
 
     /// Some rows.
     pub fn batch(&self, rng: &mut Pcg64, first: u64, rows: usize) -> Result<RecordBatch> {
-        let id: ArrayRef = Arc::new(Int64Array::from_iter_values(first as i64..(first as i64 + rows as i64)));
+        let id: ArrayRef =
+            Arc::new(Int64Array::from_iter_values(first as i64..(first as i64 + rows as i64)));
         let columns: Vec<ArrayRef> = match self.kind {
             Kind::Rings => self.rings(rng, rows),
             Kind::Types => self.types(rng, rows)?,
@@ -126,16 +142,23 @@ impl Recipe {
             Kind::Wide => self.low_rank(rng, rows).columns().into_iter().map(single).collect(),
             Kind::Nulls => {
                 let x = self.low_rank(rng, rows);
-                std::iter::once(id).chain(x.columns().into_iter().map(|c| with_nulls(rng, c))).collect()
+                std::iter::once(id)
+                    .chain(x.columns().into_iter().map(|c| with_nulls(rng, c)))
+                    .collect()
             }
             Kind::Labels => self.labelled(rng, id, rows)?,
-            _ => std::iter::once(id).chain(self.low_rank(rng, rows).columns().into_iter().map(double)).collect(),
+            _ => std::iter::once(id)
+                .chain(self.low_rank(rng, rows).columns().into_iter().map(double))
+                .collect(),
         };
-        RecordBatch::try_new(self.schema(), columns).map_err(|e| Error::Internal(format!("generated batch: {e}")))
+        RecordBatch::try_new(self.schema(), columns)
+            .map_err(|e| Error::Internal(format!("generated batch: {e}")))
     }
 
     fn low_rank(&self, rng: &mut Pcg64, rows: usize) -> Array2<f64> {
-        let mut normal = |shape: (usize, usize)| Array2::from_shape_simple_fn(shape, || rng.sample::<f64, _>(StandardNormal));
+        let mut normal = |shape: (usize, usize)| {
+            Array2::from_shape_simple_fn(shape, || rng.sample::<f64, _>(StandardNormal))
+        };
         let hidden = normal((rows, self.basis.nrows()));
         let noise = normal((rows, self.d()));
         // The small parts first: added to a large mean they would lose digits one by one.
@@ -151,7 +174,9 @@ impl Recipe {
                 *slot = f64::from(ring + 1) * part;
             }
         }
-        let noise = Array2::from_shape_simple_fn((rows, self.d()), || 0.1 * rng.sample::<f64, _>(StandardNormal));
+        let noise = Array2::from_shape_simple_fn((rows, self.d()), || {
+            0.1 * rng.sample::<f64, _>(StandardNormal)
+        });
         let x = plane.dot(&self.basis) + noise;
         let ring: ArrayRef = Arc::new(Int32Array::from(ring));
         x.columns().into_iter().map(double).chain([ring]).collect()
@@ -187,23 +212,32 @@ impl Recipe {
     fn types(&self, rng: &mut Pcg64, rows: usize) -> Result<Vec<ArrayRef>> {
         let x = self.low_rank(rng, rows);
         let cell = |i: usize, j: usize| x[[i, j % self.d()]];
-        let failed = |e: arrow::error::ArrowError| Error::Internal(format!("generated column: {e}"));
+        let failed =
+            |e: arrow_schema::ArrowError| Error::Internal(format!("generated column: {e}"));
         let d128 =
-            Decimal128Array::from_iter_values((0..rows).map(|i| (cell(i, 0) * 100.0) as i128)).with_precision_and_scale(18, 2);
-        let d256 =
-            Decimal256Array::from_iter_values((0..rows).map(|i| arrow::datatypes::i256::from_i128((cell(i, 1) * 1e6) as i128)));
+            Decimal128Array::from_iter_values((0..rows).map(|i| (cell(i, 0) * 100.0) as i128))
+                .with_precision_and_scale(18, 2);
+        let d256 = Decimal256Array::from_iter_values(
+            (0..rows).map(|i| arrow_buffer::i256::from_i128((cell(i, 1) * 1e6) as i128)),
+        );
         let keys = Int32Array::from_iter_values((0..rows).map(|i| (cell(i, 2).abs() as i32) % 5));
-        let dictionary = DictionaryArray::try_new(keys, Arc::new(Float64Array::from(vec![0.5, -1.25, 3.0, 7.5, 11.0])));
-        let list = ListArray::from_iter_primitive::<arrow::datatypes::Float64Type, _, _>(
+        let dictionary = DictionaryArray::try_new(
+            keys,
+            Arc::new(Float64Array::from(vec![0.5, -1.25, 3.0, 7.5, 11.0])),
+        );
+        let list = ListArray::from_iter_primitive::<arrow_array::types::Float64Type, _, _>(
             (0..rows).map(|i| Some((0..3).map(move |j| Some(cell(i, j))))),
         );
-        let large = LargeListArray::from_iter_primitive::<arrow::datatypes::Float32Type, _, _>(
+        let large = LargeListArray::from_iter_primitive::<arrow_array::types::Float32Type, _, _>(
             (0..rows).map(|i| Some((0..2).map(move |j| Some(cell(i, j) as f32)))),
         );
-        let fixed: Int16Array = (0..rows).flat_map(|i| (0..2).map(move |j| cell(i, j + 3) as i16)).collect();
+        let fixed: Int16Array =
+            (0..rows).flat_map(|i| (0..2).map(move |j| cell(i, j + 3) as i16)).collect();
         macro_rules! ints {
             ($array:ty, $t:ty, $j:expr) => {
-                Arc::new(<$array>::from_iter_values((0..rows).map(|i| (cell(i, $j).abs() * 4.0) as $t))) as ArrayRef
+                Arc::new(<$array>::from_iter_values(
+                    (0..rows).map(|i| (cell(i, $j).abs() * 4.0) as $t),
+                )) as ArrayRef
             };
         }
         Ok(vec![
@@ -215,7 +249,9 @@ impl Recipe {
             ints!(UInt16Array, u16, 5),
             ints!(UInt32Array, u32, 0),
             ints!(UInt64Array, u64, 1),
-            Arc::new(Float16Array::from_iter_values((0..rows).map(|i| half::f16::from_f64(cell(i, 2))))),
+            Arc::new(Float16Array::from_iter_values(
+                (0..rows).map(|i| half::f16::from_f64(cell(i, 2))),
+            )),
             Arc::new(Float32Array::from_iter_values((0..rows).map(|i| cell(i, 3) as f32))),
             Arc::new(Float64Array::from_iter_values((0..rows).map(|i| cell(i, 4)))),
             Arc::new(BooleanArray::from((0..rows).map(|i| cell(i, 5) > 0.0).collect::<Vec<_>>())),

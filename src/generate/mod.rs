@@ -21,7 +21,8 @@ use std::path::PathBuf;
 pub fn run(args: &GenerateArgs, talk: Talk) -> Result<()> {
     let recipe = Recipe::new(args.kind, args.columns.map(|c| c as usize), args.seed)?;
     let group = args.row_group.map_or_else(|| recipe.row_group(), |g| g as usize) as u64;
-    let names: Vec<PathBuf> = (0..args.files).map(|f| format!("part-{f:03}.parquet").into()).collect();
+    let names: Vec<PathBuf> =
+        (0..args.files).map(|f| format!("part-{f:03}.parquet").into()).collect();
     if crate::source::inputs::is_parquet(&args.output) {
         return Err(Error::Misuse("generate writes a directory; name it without .parquet".into()));
     }

@@ -96,7 +96,13 @@ impl<'a> Comparands<'a> {
     }
 
     /// k of [others](Comparands::others) with some of the rows.
-    pub fn against(&self, x: ArrayView2<'_, f64>, squares: &[f64], j: Range<usize>, k: ArrayViewMut2<'_, f64>) {
+    pub fn against(
+        &self,
+        x: ArrayView2<'_, f64>,
+        squares: &[f64],
+        j: Range<usize>,
+        k: ArrayViewMut2<'_, f64>,
+    ) {
         self.kernel.tile_into(x, squares, self.rows.slice(s![j.clone(), ..]), &self.squares[j], k);
     }
 }

@@ -21,8 +21,11 @@ impl Fourier {
     pub fn new(columns: usize, features: usize, gamma: f64, seed: u64) -> Fourier {
         let mut rng = Pcg64::new(u128::from(seed), 0x5EED_1ABE);
         let spread = (2.0 * gamma).sqrt();
-        let omega = Array2::from_shape_simple_fn((columns, features), || spread * rng.sample::<f64, _>(StandardNormal));
-        let phase = Array1::from_shape_simple_fn(features, || rng.random_range(0.0..std::f64::consts::TAU));
+        let omega = Array2::from_shape_simple_fn((columns, features), || {
+            spread * rng.sample::<f64, _>(StandardNormal)
+        });
+        let phase =
+            Array1::from_shape_simple_fn(features, || rng.random_range(0.0..std::f64::consts::TAU));
         Fourier { omega, phase }
     }
 

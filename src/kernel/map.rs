@@ -128,8 +128,10 @@ impl Comparer<'_> {
     /// Scores of prepared rows on the first k components, and their distances from the mean, on so many threads.
     pub fn compare(&self, x: ArrayView2<'_, f64>, k: usize, threads: usize) -> Compared {
         let rows = x.nrows();
-        let compared = Mutex::new(Compared { scores: Array2::zeros((k, rows)), lengths: Array1::zeros(rows) });
-        let parts: Vec<Range<usize>> = (0..rows).step_by(TILE_ROWS).map(|i| i..(i + TILE_ROWS).min(rows)).collect();
+        let compared =
+            Mutex::new(Compared { scores: Array2::zeros((k, rows)), lengths: Array1::zeros(rows) });
+        let parts: Vec<Range<usize>> =
+            (0..rows).step_by(TILE_ROWS).map(|i| i..(i + TILE_ROWS).min(rows)).collect();
         let work = |part: Range<usize>| {
             let (scores, lengths) = self.part(x.slice(s![part.clone(), ..]), k);
             let mut all = compared.lock().unwrap_or_else(|e| e.into_inner());
@@ -155,12 +157,17 @@ impl Comparer<'_> {
         });
         scores.rows_mut().into_iter().zip(&map.offset).for_each(|(mut row, o)| row -= *o);
         // What is no number stays none.
-        let lengths = (own - 2.0 * &along + map.grand_mean).mapv(|l: f64| if l < 0.0 { 0.0 } else { l });
+        let lengths =
+            (own - 2.0 * &along + map.grand_mean).mapv(|l: f64| if l < 0.0 { 0.0 } else { l });
         (scores, lengths)
     }
 
     /// Compares rows with the whole basis, some columns at a time; gives k(x, x).
-    pub fn tiles(&self, x: ArrayView2<'_, f64>, mut take: impl FnMut(Range<usize>, ArrayView2<'_, f64>)) -> Array1<f64> {
+    pub fn tiles(
+        &self,
+        x: ArrayView2<'_, f64>,
+        mut take: impl FnMut(Range<usize>, ArrayView2<'_, f64>),
+    ) -> Array1<f64> {
         match &self.with {
             With::Fourier(fourier) => {
                 let psi = fourier.apply(x);

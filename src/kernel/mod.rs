@@ -140,7 +140,9 @@ impl Kernel {
     /// γ, where it has one.
     pub fn gamma(&self) -> Option<f64> {
         match *self {
-            Kernel::Poly { gamma, .. } | Kernel::Rbf { gamma } | Kernel::Sigmoid { gamma, .. } => Some(gamma),
+            Kernel::Poly { gamma, .. } | Kernel::Rbf { gamma } | Kernel::Sigmoid { gamma, .. } => {
+                Some(gamma)
+            }
             Kernel::Linear { .. } | Kernel::Cosine => None,
         }
     }
@@ -164,7 +166,9 @@ impl std::fmt::Display for Kernel {
         match self {
             Kernel::Linear { coef0 } if *coef0 == 0.0 => write!(f, "linear"),
             Kernel::Linear { coef0 } => write!(f, "linear, coef0 {coef0}"),
-            Kernel::Poly { gamma, coef0, degree } => write!(f, "poly, gamma {gamma}, coef0 {coef0}, degree {degree}"),
+            Kernel::Poly { gamma, coef0, degree } => {
+                write!(f, "poly, gamma {gamma}, coef0 {coef0}, degree {degree}")
+            }
             Kernel::Rbf { gamma } => write!(f, "rbf, gamma {gamma}"),
             Kernel::Sigmoid { gamma, coef0 } => write!(f, "sigmoid, gamma {gamma}, coef0 {coef0}"),
             Kernel::Cosine => write!(f, "cosine"),
@@ -181,8 +185,12 @@ mod tests {
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         match *kernel {
             Kernel::Linear { coef0 } => dot(x, y) + coef0,
-            Kernel::Poly { gamma, coef0, degree } => (gamma * dot(x, y) + coef0).powi(degree as i32),
-            Kernel::Rbf { gamma } => (-gamma * x.iter().zip(y).map(|(a, b)| (a - b) * (a - b)).sum::<f64>()).exp(),
+            Kernel::Poly { gamma, coef0, degree } => {
+                (gamma * dot(x, y) + coef0).powi(degree as i32)
+            }
+            Kernel::Rbf { gamma } => {
+                (-gamma * x.iter().zip(y).map(|(a, b)| (a - b) * (a - b)).sum::<f64>()).exp()
+            }
             Kernel::Sigmoid { gamma, coef0 } => (gamma * dot(x, y) + coef0).tanh(),
             Kernel::Cosine => dot(x, y) / (dot(x, x) * dot(y, y)).sqrt(),
         }

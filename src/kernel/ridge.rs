@@ -47,7 +47,11 @@ pub struct Learned {
 
 impl Ridge {
     /// Learns from scores (rows × k) and the prepared rows they belong to, in an order that tells nothing.
-    pub fn learn(scores: &Array2<f64>, rows: &Array2<f64>, threads: usize) -> Result<(Ridge, Learned)> {
+    pub fn learn(
+        scores: &Array2<f64>,
+        rows: &Array2<f64>,
+        threads: usize,
+    ) -> Result<(Ridge, Learned)> {
         let n = rows.nrows();
         let held_out = |i: &usize| i % HELD_OUT == HELD_OUT - 1 && n > HELD_OUT;
         let (out, within): (Vec<usize>, Vec<usize>) = (0..n).partition(held_out);
@@ -56,9 +60,13 @@ impl Ridge {
         let (anchors, gamma) = (take(scores, &anchors), gamma(scores));
         let kernel = Kernel::Rbf { gamma };
         let mean = rows.mean_axis(Axis(0)).unwrap_or_default();
-        let (train, targets) = (kernel.tile(take(scores, &within).view(), anchors.view()), take(rows, &within) - &mean);
+        let (train, targets) = (
+            kernel.tile(take(scores, &within).view(), anchors.view()),
+            take(rows, &within) - &mean,
+        );
         let test = if out.is_empty() { within } else { out };
-        let (held, truth) = (kernel.tile(take(scores, &test).view(), anchors.view()), take(rows, &test) - &mean);
+        let (held, truth) =
+            (kernel.tile(take(scores, &test).view(), anchors.view()), take(rows, &test) - &mean);
         let square = blas::parallel(threads, || train.t().dot(&train));
         let right = blas::parallel(threads, || train.t().dot(&targets));
         let penalty = kernel.tile(anchors.view(), anchors.view());
@@ -68,21 +76,25 @@ impl Ridge {
         for ridge in RIDGES {
             let mut a = &square + &(&penalty * (ridge * scale));
             a.diag_mut().mapv_inplace(|v| v * (1.0 + 1e-13));
-            let Ok(c) = blas::parallel(threads, || blas::solve_spd(a, right.clone())) else { continue };
+            let Ok(c) = blas::parallel(threads, || blas::solve_spd(a, right.clone())) else {
+                continue;
+            };
             let off = (held.dot(&c) - &truth).iter().map(|v| v * v).sum::<f64>();
             let loss = if spread > 0.0 { off / spread } else { 0.0 };
             if loss.is_finite() && best.as_ref().is_none_or(|(least, ..)| loss < *least) {
                 best = Some((loss, ridge, c));
             }
         }
-        let (loss, ridge, coefficients) = best.ok_or_else(|| Error::Internal("no ridge could be solved for".into()))?;
+        let (loss, ridge, coefficients) =
+            best.ok_or_else(|| Error::Internal("no ridge could be solved for".into()))?;
         Ok((Ridge { anchors, coefficients, mean, gamma }, Learned { ridge, loss }))
     }
 
     /// Prepared rows for scores (rows × k).
     pub fn apply(&self, scores: ArrayView2<'_, f64>) -> Array2<f64> {
         let kernel = Kernel::Rbf { gamma: self.gamma };
-        kernel.tile(scores.as_standard_layout().view(), self.anchors.view()).dot(&self.coefficients) + &self.mean
+        kernel.tile(scores.as_standard_layout().view(), self.anchors.view()).dot(&self.coefficients)
+            + &self.mean
     }
 }
 
@@ -106,7 +118,9 @@ mod tests {
 
     #[test]
     fn a_smooth_map_is_learned() {
-        let s = Array2::from_shape_fn((400, 2), |(i, j)| ((i * (37 + 54 * j)) % 199) as f64 / 100.0 - 1.0);
+        let s = Array2::from_shape_fn((400, 2), |(i, j)| {
+            ((i * (37 + 54 * j)) % 199) as f64 / 100.0 - 1.0
+        });
         let x = Array2::from_shape_fn((400, 3), |(i, j)| match j {
             0 => s[[i, 0]].sin(),
             1 => s[[i, 0]] * s[[i, 1]],
@@ -115,6 +129,10 @@ mod tests {
         let (ridge, learned) = Ridge::learn(&s, &x, 1).unwrap();
         assert!(learned.loss < 1e-6, "{learned:?}");
         let back = ridge.apply(s.view());
-        assert!((&back - &x).iter().all(|e| e.abs() < 1e-2), "{:?}", (&back - &x).iter().fold(0.0f64, |m, e| m.max(e.abs())));
+        assert!(
+            (&back - &x).iter().all(|e| e.abs() < 1e-2),
+            "{:?}",
+            (&back - &x).iter().fold(0.0f64, |m, e| m.max(e.abs()))
+        );
     }
 }

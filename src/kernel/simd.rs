@@ -186,10 +186,20 @@ mod tests {
 
     fn compared<M: MulAdd>() {
         for y in samples(700.0) {
-            assert!(ulps(exp::<M>(y), y.exp()) <= 2.0, "exp {y}: {} against {}", exp::<M>(y), y.exp());
+            assert!(
+                ulps(exp::<M>(y), y.exp()) <= 2.0,
+                "exp {y}: {} against {}",
+                exp::<M>(y),
+                y.exp()
+            );
         }
         for x in samples(25.0).chain([0.0, -0.0, 1e-300, 1e308, f64::MIN]) {
-            assert!(ulps(tanh::<M>(x), x.tanh()) <= 3.0, "tanh {x}: {} against {}", tanh::<M>(x), x.tanh());
+            assert!(
+                ulps(tanh::<M>(x), x.tanh()) <= 3.0,
+                "tanh {x}: {} against {}",
+                tanh::<M>(x),
+                x.tanh()
+            );
         }
         assert_eq!((exp::<M>(0.0), tanh::<M>(0.0)), (1.0, 0.0));
         assert!(exp::<M>(-1e6) < 1e-300 && exp::<M>(f64::NEG_INFINITY) < 1e-300);
@@ -205,9 +215,12 @@ mod tests {
     fn powers_are_powers() {
         for degree in [1, 2, 3, 7, 10] {
             let mut row: Vec<f64> = (0..150).map(|i| i as f64 / 50.0 - 1.4).collect();
-            let expected: Vec<f64> = row.iter().map(|t| (0.5 * t + 0.3f64).powi(degree as i32)).collect();
+            let expected: Vec<f64> =
+                row.iter().map(|t| (0.5 * t + 0.3f64).powi(degree as i32)).collect();
             poly(&mut row, 0.5, 0.3, degree);
-            row.iter().zip(&expected).for_each(|(a, b)| assert!((a - b).abs() <= 1e-14 * b.abs().max(1e-10), "{a} {b}"));
+            row.iter()
+                .zip(&expected)
+                .for_each(|(a, b)| assert!((a - b).abs() <= 1e-14 * b.abs().max(1e-10), "{a} {b}"));
         }
     }
 }

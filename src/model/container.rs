@@ -110,15 +110,29 @@ struct Version {
 }
 
 /// The file's bytes: a function of the content alone.
-pub fn to_bytes<H: Serialize + Clone>(content: Content, header: &H, tensors: &[Named]) -> Result<Vec<u8>> {
-    let blank = Document { format: FORMAT, kind: content.name().into(), checksum: NO_CHECKSUM.into(), header: header.clone() };
-    let blank = serde_json::to_string(&blank).map_err(|e| Error::Internal(format!("{} header: {e}", content.name())))?;
-    let sum = checksum(&blank, tensors.iter().map(|(name, _, data)| (name.as_str(), data.as_slice())));
+pub fn to_bytes<H: Serialize + Clone>(
+    content: Content,
+    header: &H,
+    tensors: &[Named],
+) -> Result<Vec<u8>> {
+    let blank = Document {
+        format: FORMAT,
+        kind: content.name().into(),
+        checksum: NO_CHECKSUM.into(),
+        header: header.clone(),
+    };
+    let blank = serde_json::to_string(&blank)
+        .map_err(|e| Error::Internal(format!("{} header: {e}", content.name())))?;
+    let sum =
+        checksum(&blank, tensors.iter().map(|(name, _, data)| (name.as_str(), data.as_slice())));
     let json = blank.replacen(NO_CHECKSUM, &sum, 1);
-    let failed = |e: safetensors::SafeTensorError| Error::Internal(format!("{} file: {e}", content.name()));
+    let failed =
+        |e: safetensors::SafeTensorError| Error::Internal(format!("{} file: {e}", content.name()));
     let views = tensors
         .iter()
-        .map(|(name, shape, data)| Ok((name.as_str(), TensorView::new(Dtype::F64, shape.clone(), data).map_err(failed)?)))
+        .map(|(name, shape, data)| {
+            Ok((name.as_str(), TensorView::new(Dtype::F64, shape.clone(), data).map_err(failed)?))
+        })
         .collect::<Result<Vec<_>>>()?;
     safetensors::serialize(views, Some(HashMap::from([(KEY.to_string(), json)]))).map_err(failed)
 }
@@ -131,9 +145,17 @@ pub fn save(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// Takes a container apart; the error is what is wrong with it.
-pub fn open<H: DeserializeOwned>(content: Content, bytes: &[u8]) -> std::result::Result<(H, Tensors<'_>), String> {
+pub fn open<H: DeserializeOwned>(
+    content: Content,
+    bytes: &[u8],
+) -> std::result::Result<(H, Tensors<'_>), String> {
     let name = content.name();
-    let none = |why: String| format!("is not an eigenstream {name} ({why}); make one with eigenstream {}", content.maker());
+    let none = |why: String| {
+        format!(
+            "is not an eigenstream {name} ({why}); make one with eigenstream {}",
+            content.maker()
+        )
+    };
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| none(e.to_string()))?;
     let json = metadata.metadata().as_ref().and_then(|m| m.get(KEY));
     let json = json.ok_or_else(|| none("it is a safetensors file without our header".into()))?;
@@ -153,7 +175,8 @@ pub fn open<H: DeserializeOwned>(content: Content, bytes: &[u8]) -> std::result:
     let tensors = SafeTensors::deserialize(bytes).map_err(|e| damaged(e.to_string()))?;
     let blank = json.replacen(&document.checksum, NO_CHECKSUM, 1);
     let views = tensors.iter().collect::<Vec<_>>();
-    if checksum(&blank, views.iter().map(|(name, view)| (*name, view.data()))) != document.checksum {
+    if checksum(&blank, views.iter().map(|(name, view)| (*name, view.data()))) != document.checksum
+    {
         return Err(damaged("its checksum does not fit its content".into()));
     }
     Ok((document.header, Tensors(tensors)))
@@ -178,7 +201,10 @@ impl Tensors<'_> {
         if view.dtype() != Dtype::F64 {
             return Err(format!("tensor '{name}' is {:?} where F64 is expected", view.dtype()));
         }
-        let data = view.data().chunks_exact(8).map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]));
+        let data = view
+            .data()
+            .chunks_exact(8)
+            .map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]));
         Ok((view.shape().to_vec(), data.collect()))
     }
 
@@ -193,7 +219,9 @@ impl Tensors<'_> {
     }
 
     /// All of them, vectors as one row.
-    pub fn matrices(&self) -> std::result::Result<std::collections::BTreeMap<String, Array2<f64>>, String> {
+    pub fn matrices(
+        &self,
+    ) -> std::result::Result<std::collections::BTreeMap<String, Array2<f64>>, String> {
         let all = self.0.iter().map(|(name, _)| Ok((name.to_string(), self.matrix(name)?)));
         all.collect()
     }

@@ -39,16 +39,24 @@ impl Model {
 
     /// Names, shapes and bytes.
     fn tensors(&self) -> Vec<Named> {
-        let mut tensors =
-            vec![vector("mean", &self.mean), vector("eigenvalues", &self.eigenvalues), vector("constants", &self.constants)];
+        let mut tensors = vec![
+            vector("mean", &self.mean),
+            vector("eigenvalues", &self.eigenvalues),
+            vector("constants", &self.constants),
+        ];
         match &self.map {
             Map::Linear(components) => tensors.push(matrix("components", components)),
             Map::Kernel(map) => {
                 match &map.basis {
                     Basis::Rows { rows, .. } => tensors.push(matrix("train_rows", rows)),
-                    Basis::Fourier(Fourier { omega, phase }) => tensors.extend([matrix("omega", omega), vector("phase", phase)]),
+                    Basis::Fourier(Fourier { omega, phase }) => {
+                        tensors.extend([matrix("omega", omega), vector("phase", phase)])
+                    }
                 }
-                tensors.extend([matrix("coefficients", &map.coefficients), vector("offset", &map.offset)]);
+                tensors.extend([
+                    matrix("coefficients", &map.coefficients),
+                    vector("offset", &map.offset),
+                ]);
                 tensors.push(vector("mean_coefficients", &map.mean));
                 tensors.extend(map.kernel_means.iter().map(|m| vector("kernel_means", m)));
             }
@@ -58,7 +66,10 @@ impl Model {
         tensors.extend(self.scale.iter().map(|v| vector("scale", v)));
         tensors.extend(self.unit_mean.iter().map(|v| vector("unit_mean", v)));
         if let Some(Ridge { anchors, coefficients, mean, .. }) = &self.preimage {
-            tensors.extend([matrix("preimage_anchors", anchors), matrix("preimage_coefficients", coefficients)]);
+            tensors.extend([
+                matrix("preimage_anchors", anchors),
+                matrix("preimage_coefficients", coefficients),
+            ]);
             tensors.push(vector("preimage_mean", mean));
         }
         tensors
@@ -69,7 +80,10 @@ fn assemble(header: Header, tensors: &Tensors<'_>) -> std::result::Result<Model,
     let map = match &header.kernel {
         Some(report) if tensors.has("coefficients") => {
             let basis = match tensors.has("omega") {
-                true => Basis::Fourier(Fourier { omega: tensors.matrix("omega")?, phase: tensors.vector("phase")? }),
+                true => Basis::Fourier(Fourier {
+                    omega: tensors.matrix("omega")?,
+                    phase: tensors.vector("phase")?,
+                }),
                 false => Basis::Rows { kernel: report.kernel, rows: tensors.matrix("train_rows")? },
             };
             Map::Kernel(Box::new(KernelMap {
@@ -84,8 +98,14 @@ fn assemble(header: Header, tensors: &Tensors<'_>) -> std::result::Result<Model,
         _ => Map::Linear(tensors.matrix("components")?),
     };
     let preimage = header.kernel.as_ref().and_then(|k| k.preimage.as_ref()).map(|report| {
-        let (anchors, coefficients) = (tensors.matrix("preimage_anchors")?, tensors.matrix("preimage_coefficients")?);
-        Ok::<_, String>(Ridge { anchors, coefficients, mean: tensors.vector("preimage_mean")?, gamma: report.gamma })
+        let (anchors, coefficients) =
+            (tensors.matrix("preimage_anchors")?, tensors.matrix("preimage_coefficients")?);
+        Ok::<_, String>(Ridge {
+            anchors,
+            coefficients,
+            mean: tensors.vector("preimage_mean")?,
+            gamma: report.gamma,
+        })
     });
     let model = Model {
         feature_scores: tensors.optional("feature_scores")?,
@@ -112,14 +132,20 @@ fn check_kernel(map: &KernelMap, d: usize) -> std::result::Result<(), String> {
         Basis::Rows { .. } => (m, m),
     };
     let means = map.kernel_means.as_ref().map_or(m, |v| v.len());
-    if (map.basis.width(), columns, map.offset.len(), map.mean.len(), means) != (d, m, k, m, m) || phases != random {
+    if (map.basis.width(), columns, map.offset.len(), map.mean.len(), means) != (d, m, k, m, m)
+        || phases != random
+    {
         return Err("its rows, coefficients and means do not go together".into());
     }
     let basis: Box<dyn Iterator<Item = &f64>> = match &map.basis {
         Basis::Fourier(fourier) => Box::new(fourier.omega.iter().chain(&fourier.phase)),
         Basis::Rows { rows, .. } => Box::new(rows.iter()),
     };
-    let numbers = basis.chain(&map.coefficients).chain(&map.offset).chain(&map.mean).chain(map.kernel_means.iter().flatten());
+    let numbers = basis
+        .chain(&map.coefficients)
+        .chain(&map.offset)
+        .chain(&map.mean)
+        .chain(map.kernel_means.iter().flatten());
     let gamma = match &map.basis {
         Basis::Rows { kernel, .. } => kernel.gamma().unwrap_or(1.0),
         Basis::Fourier(_) => 1.0,
@@ -161,7 +187,11 @@ fn check(model: &Model) -> std::result::Result<(), String> {
             model.feature_scores.as_ref().map_or(0, |s| s.len()),
             header.selection.scoring.as_ref().map_or(0, |s| s.candidates.len()),
         ),
-        ("variances", model.variances.as_ref().map_or(model.n_components(), |v| v.len()), model.n_components()),
+        (
+            "variances",
+            model.variances.as_ref().map_or(model.n_components(), |v| v.len()),
+            model.n_components(),
+        ),
         ("columns", header.columns.len(), d + header.left_out.len()),
     ];
     for (what, found, expected) in agree {
@@ -173,27 +203,46 @@ fn check(model: &Model) -> std::result::Result<(), String> {
     let known = model.eigenvalues.len();
     // A kernel has as many eigenvalues as rows, or labels.
     let most = if model.kernel_map().is_some() { usize::MAX } else { d };
-    if k != header.selection.kept || k > header.rank.unwrap_or(k) || header.rank.unwrap_or(k) > known || k > known || known > most
+    if k != header.selection.kept
+        || k > header.rank.unwrap_or(k)
+        || header.rank.unwrap_or(k) > known
+        || k > known
+        || known > most
     {
         return Err("its components, rank, eigenvalues and features do not go together".into());
     }
-    let numbers =
-        model.mean.iter().chain(model.components().into_iter().flatten()).chain(&model.eigenvalues).chain(&model.constants);
-    if !numbers.chain(model.scale.iter().flatten()).chain(model.variances.iter().flatten()).all(|v| v.is_finite()) {
+    let numbers = model
+        .mean
+        .iter()
+        .chain(model.components().into_iter().flatten())
+        .chain(&model.eigenvalues)
+        .chain(&model.constants);
+    if !numbers
+        .chain(model.scale.iter().flatten())
+        .chain(model.variances.iter().flatten())
+        .all(|v| v.is_finite())
+    {
         return Err("it holds numbers that are not finite".into());
     }
     if let Some(Ridge { anchors, coefficients, mean, gamma }) = &model.preimage {
-        let shapes = (anchors.ncols(), coefficients.dim(), mean.len()) == (k, (anchors.nrows(), d), d);
-        let finite = anchors.iter().chain(coefficients).chain(mean).chain([gamma]).all(|v| v.is_finite());
+        let shapes =
+            (anchors.ncols(), coefficients.dim(), mean.len()) == (k, (anchors.nrows(), d), d);
+        let finite =
+            anchors.iter().chain(coefficients).chain(mean).chain([gamma]).all(|v| v.is_finite());
         if !shapes || !finite {
             return Err("its pre-image does not go with its components".into());
         }
     }
     let unit_mean = model.is_normalized() && model.components().is_some();
-    if unit_mean != model.unit_mean.is_some() || !model.unit_mean.iter().flatten().all(|v| v.is_finite()) {
+    if unit_mean != model.unit_mean.is_some()
+        || !model.unit_mean.iter().flatten().all(|v| v.is_finite())
+    {
         return Err("the mean of its unit rows is missing or out of place".into());
     }
-    if model.scale.iter().flatten().any(|s| *s <= 0.0) || header.degrees_of_freedom.is_nan() || header.degrees_of_freedom <= 0.0 {
+    if model.scale.iter().flatten().any(|s| *s <= 0.0)
+        || header.degrees_of_freedom.is_nan()
+        || header.degrees_of_freedom <= 0.0
+    {
         return Err("a scale or the degrees of freedom is not positive".into());
     }
     Ok(())

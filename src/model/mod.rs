@@ -328,7 +328,8 @@ pub struct LedgerEntry {
 impl LedgerEntry {
     /// True when it is the same content: an empty file is only itself.
     pub fn is_same(&self, other: &LedgerEntry) -> bool {
-        let content = (self.size, self.rows, &self.footer_hash) == (other.size, other.rows, &other.footer_hash);
+        let content = (self.size, self.rows, &self.footer_hash)
+            == (other.size, other.rows, &other.footer_hash);
         content && (self.rows > 0 || self.path == other.path)
     }
 
@@ -401,12 +402,14 @@ impl Model {
     pub fn new(sums: &Moments, solution: Solution, from: Provenance) -> Model {
         let d = from.columns.len();
         let inactive: Vec<usize> = {
-            let active: std::collections::HashSet<usize> = solution.active.iter().copied().collect();
+            let active: std::collections::HashSet<usize> =
+                solution.active.iter().copied().collect();
             (0..d).filter(|j| !active.contains(j)).collect()
         };
         let freedom = sums.weight - 1.0;
-        let by_name =
-            |counts: &BTreeMap<u32, u64>| counts.iter().map(|(j, count)| (from.columns.name(*j as usize), *count)).collect();
+        let by_name = |counts: &BTreeMap<u32, u64>| {
+            counts.iter().map(|(j, count)| (from.columns.name(*j as usize), *count)).collect()
+        };
         let header = Header {
             method: from.method,
             form: solution.form,
@@ -416,7 +419,9 @@ impl Model {
             center: from.scaling.center,
             standardize: from.scaling.standardize,
             rank: solution.rank,
-            total_variance: from.total_variance.or((!from.method.is_supervised()).then_some(solution.trace / freedom)),
+            total_variance: from
+                .total_variance
+                .or((!from.method.is_supervised()).then_some(solution.trace / freedom)),
             degrees_of_freedom: freedom,
             selection: Selection {
                 asked: from.asked.to_string(),
@@ -425,8 +430,16 @@ impl Model {
                 scoring: from.scoring,
             },
             certificate: solution.certificate,
-            nulls: NullReport { policy: from.nulls, rows_dropped: from.tally.dropped, missing: by_name(&from.tally.missing) },
-            weight: from.weight.map(|column| Weight { column, kind: "frequency".into(), sum: sums.weight }),
+            nulls: NullReport {
+                policy: from.nulls,
+                rows_dropped: from.tally.dropped,
+                missing: by_name(&from.tally.missing),
+            },
+            weight: from.weight.map(|column| Weight {
+                column,
+                kind: "frequency".into(),
+                sum: sums.weight,
+            }),
             precision: from.precision,
             rounded: by_name(&from.tally.rounded),
             seed: from.seed,
@@ -440,7 +453,9 @@ impl Model {
         let side = from.kernel.map(|k| (k.map, k.unit_mean, k.preimage));
         let (map, unit_mean, preimage) = side.unwrap_or_default();
         let map = match map {
-            Some(map) => Map::Kernel(Box::new(KernelMap { coefficients: solution.components, ..*map })),
+            Some(map) => {
+                Map::Kernel(Box::new(KernelMap { coefficients: solution.components, ..*map }))
+            }
             None => Map::Linear(solution.components),
         };
         Model {
@@ -460,7 +475,8 @@ impl Model {
     /// For each feature of the chosen columns, its value if it was constant and left out.
     pub fn constant_features(&self) -> Vec<Option<f64>> {
         let names = self.header.left_out.iter().map(String::as_str);
-        let constants: std::collections::HashMap<&str, f64> = names.zip(self.constants.iter().copied()).collect();
+        let constants: std::collections::HashMap<&str, f64> =
+            names.zip(self.constants.iter().copied()).collect();
         self.header.columns.names().map(|name| constants.get(name.as_str()).copied()).collect()
     }
 
@@ -502,9 +518,13 @@ impl Model {
     pub fn explained_variance(&self) -> Option<Vec<f64>> {
         match (&self.variances, self.header.method) {
             (Some(variances), _) => Some(variances.to_vec()),
-            (None, Method::Pca | Method::Kpca) => {
-                Some(self.eigenvalues.iter().take(self.n_components()).map(|v| v / self.header.degrees_of_freedom).collect())
-            }
+            (None, Method::Pca | Method::Kpca) => Some(
+                self.eigenvalues
+                    .iter()
+                    .take(self.n_components())
+                    .map(|v| v / self.header.degrees_of_freedom)
+                    .collect(),
+            ),
             (None, Method::Spca | Method::Kspca) => None,
         }
     }

@@ -128,7 +128,8 @@ impl<'a> Projector<'a> {
     /// The mean of the training scores along a component: 0, but where a kernel model does not centre.
     fn mean_score(&self, i: usize) -> f64 {
         let uncentred = self.model.kernel_map().filter(|_| !self.model.header.center);
-        let means = uncentred.and_then(|map| Some(map.coefficients.row(i).dot(map.kernel_means.as_ref()?)));
+        let means =
+            uncentred.and_then(|map| Some(map.coefficients.row(i).dot(map.kernel_means.as_ref()?)));
         means.unwrap_or(0.0)
     }
 
@@ -142,7 +143,10 @@ impl<'a> Projector<'a> {
             }
             (Map::Kernel(_), lengths) => {
                 let mut left = lengths.clone().unwrap_or_else(|| Array1::zeros(scores.ncols()));
-                scores.rows().into_iter().for_each(|row| left.zip_mut_with(&row, |l, z| *l -= z * z));
+                scores
+                    .rows()
+                    .into_iter()
+                    .for_each(|row| left.zip_mut_with(&row, |l, z| *l -= z * z));
                 left.mapv(|l| if l < 0.0 { 0.0 } else { l.sqrt() })
             }
         };

@@ -64,19 +64,42 @@ impl<'a> FixedPoint<'a> {
         let step = rows.nrows().div_ceil(STARTS).max(1);
         let some: Vec<usize> = (0..rows.nrows()).step_by(step).collect();
         let some = rows.select(Axis(0), &some);
-        let scores = map.comparer().compare(some.view(), k, 1).scores.reversed_axes().as_standard_layout().into_owned();
+        let scores = map
+            .comparer()
+            .compare(some.view(), k, 1)
+            .scores
+            .reversed_axes()
+            .as_standard_layout()
+            .into_owned();
         let mean = rows.mean_axis(Axis(0))?;
         let spread = (rows - &mean).mapv(|v| v * v).sum() / rows.nrows() as f64;
-        Some(FixedPoint { map, rows, comparands: Comparands::new(*kernel, rows), starts: (some, scores), spread, k })
+        Some(FixedPoint {
+            map,
+            rows,
+            comparands: Comparands::new(*kernel, rows),
+            starts: (some, scores),
+            spread,
+            k,
+        })
     }
 
     /// Pre-images of scores (k × rows), started from the rows they belong to or, without them, from the row of the
     /// basis whose scores are nearest.
-    pub fn solve(&self, scores: &Array2<f64>, starts: Option<ArrayView2<'_, f64>>, threads: usize) -> Preimages {
+    pub fn solve(
+        &self,
+        scores: &Array2<f64>,
+        starts: Option<ArrayView2<'_, f64>>,
+        threads: usize,
+    ) -> Preimages {
         let n = scores.ncols();
-        let empty = Preimages { rows: Array2::zeros((n, self.rows.ncols())), losses: Array1::zeros(n), restless: 0 };
+        let empty = Preimages {
+            rows: Array2::zeros((n, self.rows.ncols())),
+            losses: Array1::zeros(n),
+            restless: 0,
+        };
         let all = Mutex::new(empty);
-        let parts: Vec<Range<usize>> = (0..n).step_by(TOGETHER).map(|i| i..(i + TOGETHER).min(n)).collect();
+        let parts: Vec<Range<usize>> =
+            (0..n).step_by(TOGETHER).map(|i| i..(i + TOGETHER).min(n)).collect();
         blas::for_each(threads.max(1), parts, |part| {
             let z = scores.slice(s![.., part.clone()]);
             let start = match starts {
@@ -95,7 +118,11 @@ impl<'a> FixedPoint<'a> {
     fn nearest(&self, z: ArrayView2<'_, f64>) -> Array2<f64> {
         let (rows, scores) = &self.starts;
         let distance = |i: usize, at: usize| (&z.column(i) - &scores.row(at)).mapv(|v| v * v).sum();
-        let nearest = |i: usize| (0..rows.nrows()).min_by(|a, b| distance(i, *a).total_cmp(&distance(i, *b))).unwrap_or(0);
+        let nearest = |i: usize| {
+            (0..rows.nrows())
+                .min_by(|a, b| distance(i, *a).total_cmp(&distance(i, *b)))
+                .unwrap_or(0)
+        };
         let places: Vec<usize> = (0..z.ncols()).map(nearest).collect();
         rows.select(Axis(0), &places)
     }
@@ -122,8 +149,9 @@ impl<'a> FixedPoint<'a> {
         }
         // ‖P‖² − 2 Σ g_i k(y, x_i) + 1
         let (_, near, _) = self.step(&y, &g);
-        let own =
-            z.map_axis(Axis(0), |z| z.dot(&z)) + 2.0 * z.t().dot(&self.map.offset.slice(s![..self.k])) + self.map.grand_mean;
+        let own = z.map_axis(Axis(0), |z| z.dot(&z))
+            + 2.0 * z.t().dot(&self.map.offset.slice(s![..self.k]))
+            + self.map.grand_mean;
         let losses = (own - 2.0 * near + 1.0).mapv(|l: f64| l.max(0.0));
         Preimages { rows: y, losses, restless: moving.iter().filter(|m| **m).count() as u64 }
     }
@@ -139,7 +167,13 @@ impl<'a> FixedPoint<'a> {
             let mut part = tile.slice_mut(s![.., ..columns.len()]);
             self.comparands.against(x.view(), &squares, columns.clone(), part.view_mut());
             part *= &g.slice(s![.., columns.clone()]);
-            ndarray::linalg::general_mat_mul(1.0, &part, &self.rows.slice(s![columns, ..]), 1.0, &mut weighted);
+            ndarray::linalg::general_mat_mul(
+                1.0,
+                &part,
+                &self.rows.slice(s![columns, ..]),
+                1.0,
+                &mut weighted,
+            );
             total += &part.sum_axis(Axis(1));
             size += &part.map_axis(Axis(1), |row| row.iter().map(|v| v.abs()).sum());
         }

@@ -10,7 +10,8 @@ pub fn model(model: &Model) -> Value {
     let header = &model.header;
     let k = model.n_components();
     let list = |a: &Array1<f64>| a.to_vec();
-    let rows = |m: &ndarray::Array2<f64>| m.rows().into_iter().map(|row| row.to_vec()).collect::<Vec<_>>();
+    let rows =
+        |m: &ndarray::Array2<f64>| m.rows().into_iter().map(|row| row.to_vec()).collect::<Vec<_>>();
     json!({
         "method": header.method,
         "form": header.form,
@@ -54,7 +55,8 @@ fn selection(model: &Model) -> Value {
     let selection = &model.header.selection;
     let mut value = json!(selection);
     if let (Some(scoring), Some(scores)) = (&selection.scoring, &model.feature_scores) {
-        let names = scoring.candidates.names().zip(scores).map(|(name, score)| (name, json!(score)));
+        let names =
+            scoring.candidates.names().zip(scores).map(|(name, score)| (name, json!(score)));
         value["scoring"]["scores"] = Value::Object(names.collect());
         value["scoring"]["features"] = json!(model.header.features.names().collect::<Vec<_>>());
     }

@@ -13,6 +13,8 @@ use std::io::Write;
 /// [`Error::is_broken_pipe`].
 pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") });
+    let written = out
+        .write_all(text.as_bytes())
+        .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") });
     written.and_then(|()| out.flush()).map_err(Error::io("write", "standard output"))
 }

@@ -39,7 +39,13 @@ impl Talk {
     }
 
     /// Watches a pass over this many rows (or features: the noun says) and bytes.
-    pub fn progress(&self, what: &'static str, noun: &'static str, rows: u64, bytes: u64) -> Progress {
+    pub fn progress(
+        &self,
+        what: &'static str,
+        noun: &'static str,
+        rows: u64,
+        bytes: u64,
+    ) -> Progress {
         Progress::new(what, noun, rows, bytes, self.quiet)
     }
 }
@@ -71,7 +77,17 @@ impl Progress {
             (false, false) => View::Lines,
         };
         let (started, zero) = (Instant::now(), || AtomicU64::new(0));
-        Progress { what, noun, rows, bytes, rows_done: zero(), bytes_done: zero(), started, shown: Mutex::new(started), view }
+        Progress {
+            what,
+            noun,
+            rows,
+            bytes,
+            rows_done: zero(),
+            bytes_done: zero(),
+            started,
+            shown: Mutex::new(started),
+            view,
+        }
     }
 
     fn line(&self, rows: u64, bytes: u64) -> String {
@@ -100,7 +116,11 @@ impl Watch for Progress {
         match &self.view {
             View::Bar(bar) => {
                 bar.set_position(rows);
-                bar.set_message(format!("{} of {}", Bytes(bytes.min(self.bytes)), Bytes(self.bytes)));
+                bar.set_message(format!(
+                    "{} of {}",
+                    Bytes(bytes.min(self.bytes)),
+                    Bytes(self.bytes)
+                ));
             }
             View::Lines => {
                 // Whoever finds another worker here leaves the line to it.
@@ -129,8 +149,10 @@ fn bar(what: &'static str, noun: &'static str, rows: u64) -> ProgressBar {
         let _ = write!(w, "{} {noun}/s", super::text::thousands(state.per_sec() as u64));
     };
     let template = format!("{what} {{wide_bar}} {{percent}} %  {{msg}}  {{rate}}  {{eta}} left");
-    let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::with_draw_target(Some(rows), ProgressDrawTarget::stderr_with_hz(5)).with_style(style.with_key("rate", rate))
+    let style =
+        ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::with_draw_target(Some(rows), ProgressDrawTarget::stderr_with_hz(5))
+        .with_style(style.with_key("rate", rate))
 }
 
 #[cfg(test)]
@@ -142,7 +164,10 @@ mod tests {
         let progress = Progress::new("fit", "rows", 1_000_000, 2_000_000, true);
         std::thread::sleep(Duration::from_millis(2));
         let line = progress.line(500_000, 1_000_000);
-        assert!(line.starts_with("fit: 500,000 of 1,000,000 rows (50 %), 1.0 MB of 2.0 MB, "), "{line}");
+        assert!(
+            line.starts_with("fit: 500,000 of 1,000,000 rows (50 %), 1.0 MB of 2.0 MB, "),
+            "{line}"
+        );
         assert!(line.contains("rows/s") && line.ends_with("s left"), "{line}");
     }
 }

@@ -52,7 +52,11 @@ pub fn model(model: &Model) -> String {
     rules(model, &mut page);
     loadings(model, &mut page);
     let c = &model.header.certificate;
-    let _ = write!(page, "\ncertificate  residual {:.1e}, orthogonality {:.1e}", c.max_residual, c.orthogonality);
+    let _ = write!(
+        page,
+        "\ncertificate  residual {:.1e}, orthogonality {:.1e}",
+        c.max_residual, c.orthogonality
+    );
     if let Some(error) = c.trace_error {
         let _ = write!(page, ", trace {error:.1e}");
     }
@@ -61,10 +65,18 @@ pub fn model(model: &Model) -> String {
     }
     page.push('\n');
     if let Some(iteration) = &c.iteration {
-        let passes = if model.header.form == Form::Exact { products(iteration.passes) } else { passes(iteration.passes) };
+        let passes = if model.header.form == Form::Exact {
+            products(iteration.passes)
+        } else {
+            passes(iteration.passes)
+        };
         let _ = writeln!(page, "             {passes} to a tolerance of {:e}", iteration.tolerance);
         if !iteration.unconverged.is_empty() {
-            let _ = writeln!(page, "             components {} miss the tolerance", ranges(&iteration.unconverged));
+            let _ = writeln!(
+                page,
+                "             components {} miss the tolerance",
+                ranges(&iteration.unconverged)
+            );
         }
     }
     page
@@ -112,9 +124,15 @@ fn head(model: &Model, page: &mut String) {
     }
     if let Some(label) = &h.label {
         let gamma = label.gamma.map_or_else(String::new, |g| format!(", gamma {g}"));
-        let features = label.features.map_or_else(String::new, |f| format!(", by {f} random features"));
+        let features =
+            label.features.map_or_else(String::new, |f| format!(", by {f} random features"));
         let classes = label.n_classes.map_or_else(String::new, |c| format!(", {c} classes"));
-        let _ = writeln!(page, "label {}: {} kernel{gamma}{features}{classes}", label.columns.join(", "), label.kernel);
+        let _ = writeln!(
+            page,
+            "label {}: {} kernel{gamma}{features}{classes}",
+            label.columns.join(", "),
+            label.kernel
+        );
     }
     if !h.left_out.is_empty() {
         let _ = writeln!(page, "constant, left out: {}", some(&h.left_out));
@@ -125,7 +143,8 @@ fn head(model: &Model, page: &mut String) {
             crate::source::Nulls::Drop => format!("{} dropped", count(h.nulls.rows_dropped, "row")),
             _ => "filled with the feature's mean".to_string(),
         };
-        let columns: Vec<String> = h.nulls.missing.iter().map(|(name, n)| format!("{name} ({})", thousands(*n))).collect();
+        let columns: Vec<String> =
+            h.nulls.missing.iter().map(|(name, n)| format!("{name} ({})", thousands(*n))).collect();
         let _ = writeln!(page, "{}, {policy}: {}", count(cells, "missing value"), some(&columns));
     }
 }
@@ -147,7 +166,11 @@ fn scree(model: &Model, page: &mut String) {
                     let next = number(next / model.header.degrees_of_freedom);
                     writeln!(page, "      not kept: {more} more, the next with variance {next}")
                 }
-                true => writeln!(page, "      not kept: {more} more, the next with eigenvalue {}", number(next)),
+                true => writeln!(
+                    page,
+                    "      not kept: {more} more, the next with eigenvalue {}",
+                    number(next)
+                ),
             };
         }
         Some(_) => {}
@@ -161,7 +184,8 @@ fn scree(model: &Model, page: &mut String) {
 }
 
 fn variances(model: &Model, variance: &[f64], ratio: &[f64], page: &mut String) {
-    let width = variance.iter().take(SHOWN_COMPONENTS).map(|v| number(*v).len()).max().unwrap_or(0).max(8);
+    let width =
+        variance.iter().take(SHOWN_COMPONENTS).map(|v| number(*v).len()).max().unwrap_or(0).max(8);
     let _ = writeln!(page, "\n  pc  {:>width$}    share    total  scree", "variance");
     let mut total = 0.0;
     for (i, (v, r)) in variance.iter().zip(ratio).enumerate() {
@@ -185,13 +209,21 @@ fn variances(model: &Model, variance: &[f64], ratio: &[f64], page: &mut String) 
 }
 
 /// A supervised model: eigenvalue, share of the dependence, share of the variance, and where the classes are.
-fn dependence(model: &Model, label: &LabelReport, variance: Option<Vec<f64>>, ratio: Option<Vec<f64>>, page: &mut String) {
+fn dependence(
+    model: &Model,
+    label: &LabelReport,
+    variance: Option<Vec<f64>>,
+    ratio: Option<Vec<f64>>,
+    page: &mut String,
+) {
     let shown = model.n_components().min(SHOWN_COMPONENTS);
-    let width = model.eigenvalues.iter().take(shown).map(|v| number(*v).len()).max().unwrap_or(0).max(10);
+    let width =
+        model.eigenvalues.iter().take(shown).map(|v| number(*v).len()).max().unwrap_or(0).max(10);
     let head = if variance.is_some() { "  of variance" } else { "" };
     let _ = writeln!(page, "\n  pc  {:>width$}  of HSIC{head}  scree", "eigenvalue");
     for i in 0..shown {
-        let share = ratio.as_ref().map_or_else(String::new, |r| format!("  {:>9.2} %", 100.0 * r[i]));
+        let share =
+            ratio.as_ref().map_or_else(String::new, |r| format!("  {:>9.2} %", 100.0 * r[i]));
         let _ = writeln!(
             page,
             "{:>4}  {:>width$}  {:>5.2} %{share}  {}",
@@ -201,17 +233,23 @@ fn dependence(model: &Model, label: &LabelReport, variance: Option<Vec<f64>>, ra
             bar(model.eigenvalues[i] / model.eigenvalues[0])
         );
     }
-    let _ = writeln!(page, "      HSIC of the scores with the labels {}", number(model.header.hsic.unwrap_or(0.0)));
+    let _ = writeln!(
+        page,
+        "      HSIC of the scores with the labels {}",
+        number(model.header.hsic.unwrap_or(0.0))
+    );
 }
 
 /// Where the classes of a supervised model are among its scores.
 fn centroids(model: &Model, page: &mut String) {
     let Some(label) = model.header.label.as_ref().filter(|l| !l.classes.is_empty()) else { return };
-    let shown: Vec<String> = (1..=model.n_components().min(5)).map(|i| format!("{:>9}", format!("pc{i}"))).collect();
+    let shown: Vec<String> =
+        (1..=model.n_components().min(5)).map(|i| format!("{:>9}", format!("pc{i}"))).collect();
     let _ = writeln!(page, "\n  {:<16} {:>11}  {}", "class centroids", "rows", shown.join(" "));
     for class in label.classes.iter().take(SHOWN_CLASSES) {
         let name = class.class.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let scores: Vec<String> = class.centroid.iter().take(5).map(|z| format!("{:>9}", number(*z))).collect();
+        let scores: Vec<String> =
+            class.centroid.iter().take(5).map(|z| format!("{:>9}", number(*z))).collect();
         let _ = writeln!(page, "  {name:<16} {:>11}  {}", weight(class.weight), scores.join(" "));
     }
     if label.classes.len() > SHOWN_CLASSES {
@@ -234,7 +272,8 @@ fn bar(share: f64) -> String {
 fn rules(model: &Model, page: &mut String) {
     let selection = &model.header.selection;
     if let Some(s) = &selection.scoring {
-        let kind = if s.score == crate::solve::scoring::Score::Abs { "magnitude of the " } else { "" };
+        let kind =
+            if s.score == crate::solve::scoring::Score::Abs { "magnitude of the " } else { "" };
         let _ = writeln!(
             page,
             "\nfeatures by the {kind}score against {}: kept {} of {}, the least score kept {}: {}",
@@ -253,7 +292,13 @@ fn rules(model: &Model, page: &mut String) {
             None => format!("{} → n/a", a.rule),
         })
         .collect();
-    let _ = writeln!(page, "\nasked for {}, kept {}; the rules say {}", selection.asked, selection.kept, answers.join(", "));
+    let _ = writeln!(
+        page,
+        "\nasked for {}, kept {}; the rules say {}",
+        selection.asked,
+        selection.kept,
+        answers.join(", ")
+    );
     for answer in &selection.rules {
         if let Some(reason) = &answer.reason {
             let _ = writeln!(page, "  {}: {reason}", answer.rule);
@@ -269,18 +314,31 @@ fn kernel_lines(model: &Model, report: &KernelReport, page: &mut String) {
         _ => "",
     };
     let how = match (&report.approximation, model.kernel_map()) {
-        (Some(a), _) => format!("; {} {} of rank {} stand for it, off by {:.1e} on a sample", a.size, a.kind, a.rank, a.error),
-        (None, Some(_)) => format!("; rows are compared with {} of the fit", thousands(report.rows as u64)),
+        (Some(a), _) => format!(
+            "; {} {} of rank {} stand for it, off by {:.1e} on a sample",
+            a.size, a.kind, a.rank, a.error
+        ),
+        (None, Some(_)) => {
+            format!("; rows are compared with {} of the fit", thousands(report.rows as u64))
+        }
         (None, None) if model.is_normalized() => "; PCA of the rows at unit length".to_string(),
         (None, None) => "; the same as PCA".to_string(),
     };
     let _ = writeln!(page, "kernel {}{from}{how}", report.kernel);
     if report.negative_eigenvalues > 0 {
         let least = if report.negative_at_least { "at least " } else { "" };
-        let _ = writeln!(page, "{least}{} dropped", count(report.negative_eigenvalues as u64, "negative eigenvalue"));
+        let _ = writeln!(
+            page,
+            "{least}{} dropped",
+            count(report.negative_eigenvalues as u64, "negative eigenvalue")
+        );
     }
     if let Some(p) = &report.preimage {
-        let _ = writeln!(page, "pre-image by ridge regression, leaves {:.2} % of the spread", 100.0 * p.loss);
+        let _ = writeln!(
+            page,
+            "pre-image by ridge regression, leaves {:.2} % of the spread",
+            100.0 * p.loss
+        );
     }
 }
 
@@ -291,7 +349,11 @@ fn loadings(model: &Model, page: &mut String) {
     for (i, row) in components.rows().into_iter().take(SHOWN_COMPONENTS).enumerate() {
         let mut order: Vec<usize> = (0..row.len()).collect();
         order.sort_by(|a, b| row[*b].abs().total_cmp(&row[*a].abs()));
-        let top: Vec<String> = order.iter().take(SHOWN_LOADINGS).map(|j| format!("{:+.3} {}", row[*j], names[*j])).collect();
+        let top: Vec<String> = order
+            .iter()
+            .take(SHOWN_LOADINGS)
+            .map(|j| format!("{:+.3} {}", row[*j], names[*j]))
+            .collect();
         let _ = writeln!(page, "{:>4}  {}", i + 1, top.join("  "));
     }
 }

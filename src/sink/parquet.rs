@@ -9,14 +9,16 @@ use super::staged::{StagedDir, StagedFile};
 use crate::error::{Error, Result};
 use crate::source::inputs;
 use ::parquet::arrow::ArrowWriter;
-use ::parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use ::parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
+};
 use ::parquet::basic::{Compression as Codec, ZstdLevel};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::ColumnPath;
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Field, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, SchemaRef};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::BufWriter;
@@ -69,7 +71,12 @@ pub fn group_rows(row_bytes: u64) -> usize {
 
 /// Bytes that the column writers of one open row group hold besides its encoded pages: per column the
 /// page in the making, the compressor's tables, and a dictionary.
-pub fn writer_bytes(schema: &SchemaRef, computed: &HashSet<String>, row_bytes: u64, compression: Compression) -> u64 {
+pub fn writer_bytes(
+    schema: &SchemaRef,
+    computed: &HashSet<String>,
+    row_bytes: u64,
+    compression: Compression,
+) -> u64 {
     let (kept_codec, computed_codec) = compression.codecs();
     // A page is cut at some size, and holds no more than the row group.
     let page = (group_rows(row_bytes) as u64 * 32).clamp(8 << 10, 256 << 10);
@@ -88,7 +95,11 @@ pub fn writer_bytes(schema: &SchemaRef, computed: &HashSet<String>, row_bytes: u
 }
 
 /// Floating-point columns hold digits that hardly repeat: a dictionary would only cost time and memory.
-fn properties(schema: &SchemaRef, computed: &HashSet<String>, compression: Compression) -> WriterProperties {
+fn properties(
+    schema: &SchemaRef,
+    computed: &HashSet<String>,
+    compression: Compression,
+) -> WriterProperties {
     let (kept_codec, computed_codec) = compression.codecs();
     let mut builder = WriterProperties::builder()
         .set_compression(kept_codec)
@@ -97,7 +108,9 @@ fn properties(schema: &SchemaRef, computed: &HashSet<String>, compression: Compr
         .set_created_by(format!("eigenstream version {}", env!("CARGO_PKG_VERSION")));
     for field in schema.fields() {
         let (leaf, numbers) = match field.data_type() {
-            DataType::FixedSizeList(item, _) => (vec![field.name().clone(), "list".into(), "element".into()], item.data_type()),
+            DataType::FixedSizeList(item, _) => {
+                (vec![field.name().clone(), "list".into(), "element".into()], item.data_type())
+            }
             other => (vec![field.name().clone()], other),
         };
         let leaf = ColumnPath::new(leaf);
@@ -127,9 +140,16 @@ fn unencodable(e: ParquetError) -> Error {
 
 impl Encoder {
     /// `computed` names the computed columns; `row_bytes` is the size of a row, about.
-    pub fn new(schema: SchemaRef, computed: &HashSet<String>, row_bytes: u64, compression: Compression) -> Result<Encoder> {
+    pub fn new(
+        schema: SchemaRef,
+        computed: &HashSet<String>,
+        row_bytes: u64,
+        compression: Compression,
+    ) -> Result<Encoder> {
         let properties = properties(&schema, computed, compression);
-        let writer = ArrowWriter::try_new(std::io::sink(), schema.clone(), Some(properties.clone())).map_err(unencodable)?;
+        let writer =
+            ArrowWriter::try_new(std::io::sink(), schema.clone(), Some(properties.clone()))
+                .map_err(unencodable)?;
         let (_, factory) = writer.into_serialized_writer().map_err(unencodable)?;
         Ok(Encoder { factory, schema, properties, group_rows: group_rows(row_bytes) })
     }
@@ -159,7 +179,9 @@ impl OpenGroup<'_> {
         let mut writers = self.columns.iter_mut();
         for (field, array) in self.encoder.schema.fields().iter().zip(batch.columns()) {
             for leaf in compute_leaves(field, array).map_err(unencodable)? {
-                let writer = writers.next().ok_or_else(|| Error::Internal("fewer writers than leaves".into()))?;
+                let writer = writers
+                    .next()
+                    .ok_or_else(|| Error::Internal("fewer writers than leaves".into()))?;
                 writer.write(&leaf).map_err(unencodable)?;
             }
         }
@@ -177,7 +199,11 @@ impl OpenGroup<'_> {
         if self.rows == 0 {
             return Ok(None);
         }
-        let chunks = self.columns.into_iter().map(ArrowColumnWriter::close).collect::<std::result::Result<_, _>>();
+        let chunks = self
+            .columns
+            .into_iter()
+            .map(ArrowColumnWriter::close)
+            .collect::<std::result::Result<_, _>>();
         Ok(Some(RowGroup { chunks: chunks.map_err(unencodable)?, rows: self.rows }))
     }
 }
@@ -215,11 +241,19 @@ pub struct ParquetSink {
 impl ParquetSink {
     /// `out` ending in `.parquet` is one file, anything else a directory with the given files.
     /// `key` names what is written, for a run that goes on after a kill.
-    pub fn create(out: &Path, relative: Vec<PathBuf>, encoder: &Encoder, key: Option<u64>) -> Result<ParquetSink> {
+    pub fn create(
+        out: &Path,
+        relative: Vec<PathBuf>,
+        encoder: &Encoder,
+        key: Option<u64>,
+    ) -> Result<ParquetSink> {
         let one = is_one_file(out);
         let files = if one { 1 } else { relative.len() };
-        let target =
-            if one { Target::One(StagedFile::create(out)?) } else { Target::Each(StagedDir::create(out, relative, key)?) };
+        let target = if one {
+            Target::One(StagedFile::create(out)?)
+        } else {
+            Target::Each(StagedDir::create(out, relative, key)?)
+        };
         Ok(ParquetSink {
             target,
             path: out.to_path_buf(),
@@ -259,7 +293,9 @@ impl ParquetSink {
         while self.started <= index {
             self.close()?;
             let file = match &mut self.target {
-                Target::One(staged) => staged.file().try_clone().map_err(Error::io("write", &self.path))?,
+                Target::One(staged) => {
+                    staged.file().try_clone().map_err(Error::io("write", &self.path))?
+                }
                 Target::Each(staged) if staged.complete()[self.started] => {
                     self.started += 1;
                     continue;
@@ -270,8 +306,13 @@ impl ParquetSink {
                 }
             };
             self.syncing = file.try_clone().ok().map(|f| (f, 0));
-            let writer = ArrowWriter::try_new(BufWriter::new(file), self.schema.clone(), Some(self.properties.clone()));
-            let (writer, _) = writer.and_then(ArrowWriter::into_serialized_writer).map_err(self.failed())?;
+            let writer = ArrowWriter::try_new(
+                BufWriter::new(file),
+                self.schema.clone(),
+                Some(self.properties.clone()),
+            );
+            let (writer, _) =
+                writer.and_then(ArrowWriter::into_serialized_writer).map_err(self.failed())?;
             self.writer = Some(writer);
             self.started += 1;
         }
@@ -294,7 +335,8 @@ impl ParquetSink {
             return Ok(());
         };
         let buffered = writer.into_inner().map_err(self.failed())?;
-        let file = buffered.into_inner().map_err(|e| Error::io("write", &self.path)(e.into_error()))?;
+        let file =
+            buffered.into_inner().map_err(|e| Error::io("write", &self.path)(e.into_error()))?;
         file.sync_all().map_err(Error::io("write", &self.path))?;
         if let Target::Each(staged) = &self.target {
             staged.mark(self.started - 1);
@@ -312,7 +354,8 @@ impl Sink for ParquetSink {
     fn write(&mut self, file: usize, group: RowGroup) -> Result<()> {
         self.reach(if matches!(self.target, Target::One(_)) { 0 } else { file })?;
         let failed = self.failed();
-        let writer = self.writer.as_mut().ok_or_else(|| Error::Internal("no open output file".into()))?;
+        let writer =
+            self.writer.as_mut().ok_or_else(|| Error::Internal("no open output file".into()))?;
         let mut open = writer.next_row_group().map_err(&failed)?;
         for chunk in group.chunks {
             chunk.append_to_row_group(&mut open).map_err(&failed)?;

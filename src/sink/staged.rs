@@ -24,7 +24,8 @@ fn alive() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 pub fn exit_on_signals() -> Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let failed = Error::io("watch", "signals");
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
+    let mut signals =
+        signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             // Held until the end: nothing new is staged or renamed meanwhile.
@@ -119,9 +120,17 @@ impl StagedDir {
         if let Some(lock) = key.and_then(|_| take_up(&named)) {
             remove_strays(&parent, &prefix);
             alive.insert(named.clone());
-            let done = |(i, file): (usize, &PathBuf)| named.join(format!("{DONE}{i}")).exists() && named.join(file).is_file();
+            let done = |(i, file): (usize, &PathBuf)| {
+                named.join(format!("{DONE}{i}")).exists() && named.join(file).is_file()
+            };
             let complete = files.iter().enumerate().map(done).collect();
-            return Ok(StagedDir { temporary: Some(named), _lock: lock, target: target.to_path_buf(), files, complete });
+            return Ok(StagedDir {
+                temporary: Some(named),
+                _lock: lock,
+                target: target.to_path_buf(),
+                files,
+                complete,
+            });
         }
         remove_strays(&parent, &prefix);
         let complete = vec![false; files.len()];
@@ -140,7 +149,13 @@ impl StagedDir {
                     if path.join(LOCK).exists() {
                         alive.insert(path.clone());
                         let target = target.to_path_buf();
-                        return Ok(StagedDir { temporary: Some(path), _lock: lock, target, files, complete });
+                        return Ok(StagedDir {
+                            temporary: Some(path),
+                            _lock: lock,
+                            target,
+                            files,
+                            complete,
+                        });
                     }
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
@@ -200,14 +215,17 @@ impl StagedDir {
             e
         };
         if !self.target.exists() {
-            std::fs::rename(&path, &self.target).map_err(|e| clean(Error::io("create", &self.target)(e)))?;
+            std::fs::rename(&path, &self.target)
+                .map_err(|e| clean(Error::io("create", &self.target)(e)))?;
         } else {
             for file in &self.files {
                 let target = self.target.join(file);
                 if let Some(parent) = target.parent() {
-                    std::fs::create_dir_all(parent).map_err(|e| clean(Error::io("create", parent)(e)))?;
+                    std::fs::create_dir_all(parent)
+                        .map_err(|e| clean(Error::io("create", parent)(e)))?;
                 }
-                std::fs::rename(path.join(file), &target).map_err(|e| clean(Error::io("create", &target)(e)))?;
+                std::fs::rename(path.join(file), &target)
+                    .map_err(|e| clean(Error::io("create", &target)(e)))?;
             }
             let _ = std::fs::remove_dir_all(&path);
         }
@@ -236,7 +254,9 @@ fn take_up(path: &Path) -> Option<File> {
 /// Refuses a target that is not a file, or has no directory to be in. Nothing is created: a long pass asks first.
 pub fn check_file(target: &Path) -> Result<()> {
     match std::fs::metadata(target) {
-        Ok(found) if found.is_dir() => Err(Error::Misuse(format!("{} is a directory; name a file", target.display()))),
+        Ok(found) if found.is_dir() => {
+            Err(Error::Misuse(format!("{} is a directory; name a file", target.display())))
+        }
         Ok(found) if !found.is_file() => Err(Error::Misuse(format!(
             "{} is a device or pipe; output is renamed into place and needs a regular file",
             target.display()
@@ -246,14 +266,23 @@ pub fn check_file(target: &Path) -> Result<()> {
 }
 
 fn stage_name(target: &Path) -> Result<(PathBuf, String)> {
-    let name = target.file_name().ok_or_else(|| Error::Misuse(format!("'{}' names no file", target.display())))?;
+    let name = target
+        .file_name()
+        .ok_or_else(|| Error::Misuse(format!("'{}' names no file", target.display())))?;
     let parent = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),
     };
     if !parent.is_dir() {
-        let wrong = if parent.exists() { "is not a directory; choose another" } else { "does not exist; create it first" };
-        return Err(Error::data(Place::file(target), format!("its directory {} {wrong}", parent.display())));
+        let wrong = if parent.exists() {
+            "is not a directory; choose another"
+        } else {
+            "does not exist; create it first"
+        };
+        return Err(Error::data(
+            Place::file(target),
+            format!("its directory {} {wrong}", parent.display()),
+        ));
     }
     Ok((parent, format!(".{}{MARK}", name.to_string_lossy())))
 }
@@ -292,8 +321,7 @@ fn replaceable(dir: &Path, root: &Path, files: &HashSet<&Path>) -> Result<()> {
         if path.is_dir() {
             replaceable(&path, root, files)?;
         } else if !files.contains(path.strip_prefix(root).unwrap_or(&path)) {
-            let problem =
-                "is in the output directory and would be left beside the new files; choose an empty directory or remove it";
+            let problem = "is in the output directory and would be left beside the new files; choose an empty directory or remove it";
             return Err(Error::data(Place::file(&path), problem));
         }
     }
@@ -314,8 +342,10 @@ mod tests {
     use std::io::Write;
 
     fn names(dir: &Path) -> Vec<String> {
-        let mut names: Vec<String> =
-            std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().to_string_lossy().into()).collect();
+        let mut names: Vec<String> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().to_string_lossy().into())
+            .collect();
         names.sort();
         names
     }

@@ -27,7 +27,12 @@ pub struct Decomposed {
 }
 
 /// Decomposes G, whose n² numbers are used up by it.
-pub fn decompose(sums: GramSums, scaling: Scaling, asked: Components, threads: usize) -> Result<(Moments, Decomposed)> {
+pub fn decompose(
+    sums: GramSums,
+    scaling: Scaling,
+    asked: Components,
+    threads: usize,
+) -> Result<(Moments, Decomposed)> {
     let GramSums { moments, g, .. } = sums;
     let d = scaling.active(&moments).0.len();
     let bound = super::rank_bound(moments.rows, d, scaling);
@@ -41,7 +46,10 @@ pub fn decompose(sums: GramSums, scaling: Scaling, asked: Components, threads: u
     let residuals = blas::parallel(threads, || super::residuals(&g, &eigen.spectrum, &v));
     // X̆ maps a residual of v to one of u: ‖X̆‖/σᵢ = σ₁/σᵢ times as large at most.
     let largest = super::largest(&eigen.spectrum);
-    let mapped = residuals.iter().zip(&eigen.spectrum.values).map(|(r, lambda)| r * (largest / lambda).sqrt());
+    let mapped = residuals
+        .iter()
+        .zip(&eigen.spectrum.values)
+        .map(|(r, lambda)| r * (largest / lambda).sqrt());
     let max_residual = mapped.fold(0.0, f64::max);
     super::over_roots(&mut v, &eigen.spectrum);
     let trace_error = eigen.sum.map(|sum| super::relative(trace, sum));
@@ -67,7 +75,24 @@ pub fn finish(
     let orthogonality = blas::parallel(threads, || super::orthogonality(&u));
     let Decomposed { spectrum, trace, rules, max_residual, trace_error, .. } = decomposed;
     let mixed_error = moments.mixed_error;
-    let certificate = Certificate { max_residual, orthogonality, trace_error, mixed_error, lost_digits: None, iteration: None };
+    let certificate = Certificate {
+        max_residual,
+        orthogonality,
+        trace_error,
+        mixed_error,
+        lost_digits: None,
+        iteration: None,
+    };
     let (rank, eigenvalues) = (spectrum.rank(), spectrum.values);
-    Ok(Solution { form: Form::Dual, active, scale, components: u, eigenvalues, rank, trace, rules, certificate })
+    Ok(Solution {
+        form: Form::Dual,
+        active,
+        scale,
+        components: u,
+        eigenvalues,
+        rank,
+        trace,
+        rules,
+        certificate,
+    })
 }

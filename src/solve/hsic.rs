@@ -38,10 +38,13 @@ impl RowLabels {
             (_, LabelKernel::Identity) => f64::from(u8::from(i == j)),
             (RowLabels::Classes(ids), _) => f64::from(u8::from(ids[i] == ids[j])),
             (RowLabels::Numbers(y), LabelKernel::Rbf) => {
-                let distance: f64 = y.row(i).iter().zip(y.row(j)).map(|(a, b)| (a - b) * (a - b)).sum();
+                let distance: f64 =
+                    y.row(i).iter().zip(y.row(j)).map(|(a, b)| (a - b) * (a - b)).sum();
                 (-gamma * distance).exp()
             }
-            (RowLabels::Numbers(y), LabelKernel::Delta) => f64::from(u8::from(y.row(i) == y.row(j))),
+            (RowLabels::Numbers(y), LabelKernel::Delta) => {
+                f64::from(u8::from(y.row(i) == y.row(j)))
+            }
             (RowLabels::Numbers(y), _) => y.row(i).dot(&y.row(j)),
         }
     }
@@ -81,7 +84,12 @@ pub fn permutations(n: usize, count: usize, seed: u64) -> Vec<Vec<u32>> {
 
 /// Σ over the columns of M of their squared length, M = X̆ᵀΨ with the labels in each order: HSIC of the linear
 /// kernel in n·d steps per order instead of n².
-pub fn linear_traces(x: &Array2<f64>, labels: &RowLabels, orders: &[Vec<u32>], threads: usize) -> Vec<f64> {
+pub fn linear_traces(
+    x: &Array2<f64>,
+    labels: &RowLabels,
+    orders: &[Vec<u32>],
+    threads: usize,
+) -> Vec<f64> {
     let traces = Mutex::new(vec![0.0; orders.len()]);
     let trace = |order: &Vec<u32>| match labels {
         RowLabels::Classes(ids) => {
@@ -118,7 +126,8 @@ impl Dependence<'_> {
     /// tr(K H L H) under each order of the labels.
     pub fn traces(&self, orders: &[Vec<u32>]) -> Vec<f64> {
         let n = self.x.nrows();
-        let tiles: Vec<(usize, usize)> = (0..n).step_by(TILE).flat_map(|i| (i..n).step_by(TILE).map(move |j| (i, j))).collect();
+        let tiles: Vec<(usize, usize)> =
+            (0..n).step_by(TILE).flat_map(|i| (i..n).step_by(TILE).map(move |j| (i, j))).collect();
         let l = self.label_sums();
         let mut k = vec![0.0; n];
         let mut products = vec![0.0; orders.len()];
@@ -151,7 +160,9 @@ impl Dependence<'_> {
     fn part(&self, i: usize, j: usize, orders: &[Vec<u32>]) -> Part {
         let n = self.x.nrows();
         let (rows, columns) = (i..(i + TILE).min(n), j..(j + TILE).min(n));
-        let k = self.kernel.tile(self.x.slice(s![rows.clone(), ..]), self.x.slice(s![columns.clone(), ..]));
+        let k = self
+            .kernel
+            .tile(self.x.slice(s![rows.clone(), ..]), self.x.slice(s![columns.clone(), ..]));
         let twice = if i == j { 1.0 } else { 2.0 };
         let product = |order: &Vec<u32>| {
             let label = |a: usize, b: usize| {
@@ -162,7 +173,11 @@ impl Dependence<'_> {
         };
         Part {
             rows: k.rows().into_iter().map(|r| r.sum()).collect(),
-            columns: if i == j { Vec::new() } else { k.columns().into_iter().map(|c| c.sum()).collect() },
+            columns: if i == j {
+                Vec::new()
+            } else {
+                k.columns().into_iter().map(|c| c.sum()).collect()
+            },
             products: orders.iter().map(product).collect(),
         }
     }
@@ -177,9 +192,13 @@ impl Dependence<'_> {
                 ids.iter().for_each(|id| *counts.entry(id).or_insert(0.0) += 1.0);
                 ids.iter().map(|id| counts[id]).collect()
             }
-            (RowLabels::Numbers(y), LabelKernel::Linear) => y.dot(&y.sum_axis(ndarray::Axis(0))).to_vec(),
+            (RowLabels::Numbers(y), LabelKernel::Linear) => {
+                y.dot(&y.sum_axis(ndarray::Axis(0))).to_vec()
+            }
             (RowLabels::Numbers(_), kernel) => {
-                let row = |i: usize| (0..n).map(|j| self.labels.kernel(kernel, self.label_gamma, i, j)).sum();
+                let row = |i: usize| {
+                    (0..n).map(|j| self.labels.kernel(kernel, self.label_gamma, i, j)).sum()
+                };
                 (0..n).map(row).collect()
             }
         }

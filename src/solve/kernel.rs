@@ -105,9 +105,14 @@ struct Spill {
 
 impl<'a> KernelMatrix<'a> {
     /// Tiles are made anew for every product, or kept in a temporary file in a directory.
-    pub fn new(rows: &'a Comparands<'a>, threads: usize, spill: Option<&Path>) -> Result<KernelMatrix<'a>> {
+    pub fn new(
+        rows: &'a Comparands<'a>,
+        threads: usize,
+        spill: Option<&Path>,
+    ) -> Result<KernelMatrix<'a>> {
         let spill = spill.map(|dir| {
-            let file = tempfile::tempfile_in(dir).map_err(Error::io("create a temporary file in", dir))?;
+            let file =
+                tempfile::tempfile_in(dir).map_err(Error::io("create a temporary file in", dir))?;
             Ok(Spill { file, dir: dir.to_path_buf(), written: AtomicBool::new(false) })
         });
         Ok(KernelMatrix { rows, threads, spill: spill.transpose()? })
@@ -151,17 +156,34 @@ impl<'a> KernelMatrix<'a> {
             let mut part = tile.slice_mut(s![.., ..columns.len()]);
             self.tile(rows.clone(), columns.clone(), part.view_mut())?;
             let (mut own, mut others) = sums.view_mut().split_at(Axis(0), rows.len());
-            ndarray::linalg::general_mat_mul(1.0, &part, &q.slice(s![columns.clone(), ..]), 1.0, &mut own);
+            ndarray::linalg::general_mat_mul(
+                1.0,
+                &part,
+                &q.slice(s![columns.clone(), ..]),
+                1.0,
+                &mut own,
+            );
             if start > first {
                 let mut below = others.slice_mut(s![start - rows.end..end - rows.end, ..]);
-                ndarray::linalg::general_mat_mul(1.0, &part.t(), &q.slice(s![rows.clone(), ..]), 0.0, &mut below);
+                ndarray::linalg::general_mat_mul(
+                    1.0,
+                    &part.t(),
+                    &q.slice(s![rows.clone(), ..]),
+                    0.0,
+                    &mut below,
+                );
             }
             start = end;
         }
         Ok(sums)
     }
 
-    fn tile(&self, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>, mut k: ArrayViewMut2<'_, f64>) -> Result<()> {
+    fn tile(
+        &self,
+        rows: std::ops::Range<usize>,
+        columns: std::ops::Range<usize>,
+        mut k: ArrayViewMut2<'_, f64>,
+    ) -> Result<()> {
         let Some(Spill { file, dir, written }) = &self.spill else {
             self.rows.tile(rows, columns, k);
             return Ok(());
@@ -171,14 +193,17 @@ impl<'a> KernelMatrix<'a> {
         let mut bytes = Vec::new();
         if written.load(Ordering::Acquire) {
             bytes.resize(8 * rows.len() * columns.len(), 0);
-            file.read_exact_at(&mut bytes, offset).map_err(Error::io("read a temporary file in", dir))?;
+            file.read_exact_at(&mut bytes, offset)
+                .map_err(Error::io("read a temporary file in", dir))?;
             let (numbers, _) = bytes.as_chunks::<8>();
             k.iter_mut().zip(numbers).for_each(|(k, bytes)| *k = f64::from_ne_bytes(*bytes));
             return Ok(());
         }
         self.rows.tile(rows, columns, k.view_mut());
         bytes.reserve_exact(8 * k.len());
-        k.rows().into_iter().for_each(|row| row.iter().for_each(|v| bytes.extend_from_slice(&v.to_ne_bytes())));
+        k.rows()
+            .into_iter()
+            .for_each(|row| row.iter().for_each(|v| bytes.extend_from_slice(&v.to_ne_bytes())));
         file.write_all_at(&bytes, offset).map_err(Error::io("write a temporary file in", dir))
     }
 
@@ -188,9 +213,13 @@ impl<'a> KernelMatrix<'a> {
         let mut k = Array2::zeros((n, n));
         let stripes = k.axis_chunks_iter_mut(Axis(0), STRIPE).enumerate().collect();
         blas::serial(|| {
-            blas::for_each(self.threads, stripes, |(i, stripe): (usize, ArrayViewMut2<'_, f64>)| {
-                self.rows.tile(i * STRIPE..i * STRIPE + stripe.nrows(), 0..n, stripe);
-            });
+            blas::for_each(
+                self.threads,
+                stripes,
+                |(i, stripe): (usize, ArrayViewMut2<'_, f64>)| {
+                    self.rows.tile(i * STRIPE..i * STRIPE + stripe.nrows(), 0..n, stripe);
+                },
+            );
         });
         blas::mirror(&mut k);
         k
@@ -267,7 +296,9 @@ impl Centring {
 
     /// w as a row.
     fn row(&self, n: usize) -> Array2<f64> {
-        self.weights.as_ref().map_or_else(|| Array2::ones((1, n)), |w| w.clone().insert_axis(Axis(0)))
+        self.weights
+            .as_ref()
+            .map_or_else(|| Array2::ones((1, n)), |w| w.clone().insert_axis(Axis(0)))
     }
 
     /// q D^½ J.
@@ -301,7 +332,8 @@ impl Centring {
     /// y Jᵀ D^½.
     fn image(&self, mut y: Array2<f64>) -> Array2<f64> {
         for mut row in y.rows_mut() {
-            let mean = self.weights.as_ref().map_or_else(|| row.sum(), |w| w.dot(&row)) / self.total;
+            let mean =
+                self.weights.as_ref().map_or_else(|| row.sum(), |w| w.dot(&row)) / self.total;
             row -= mean;
             if let Some(roots) = &self.roots {
                 row *= roots;
@@ -325,7 +357,10 @@ impl KernelProblem<'_> {
             let products = found.products;
             (self.say)(match missed.is_empty() {
                 true => {
-                    format!("note: {products} products do not reach -k {}; the whole matrix fits and is decomposed", self.asked)
+                    format!(
+                        "note: {products} products do not reach -k {}; the whole matrix fits and is decomposed",
+                        self.asked
+                    )
                 }
                 false => format!(
                     "note: after {products} products some components miss the tolerance; the whole matrix fits and is decomposed"
@@ -357,7 +392,8 @@ impl KernelProblem<'_> {
     fn means(&self, sums: Array1<f64>, centring: &Centring) -> Result<KernelMeans> {
         let rows = sums / centring.total;
         let diagonal = self.matrix.rows.diagonal();
-        let over = |a: &Array1<f64>| centring.weights.as_ref().map_or_else(|| a.sum(), |w| w.dot(a));
+        let over =
+            |a: &Array1<f64>| centring.weights.as_ref().map_or_else(|| a.sum(), |w| w.dot(a));
         let grand = over(&rows) / centring.total;
         let trace = over(&diagonal) - centring.total * grand;
         match trace.is_finite() && rows.iter().all(|m| m.is_finite()) {
@@ -394,12 +430,14 @@ impl KernelProblem<'_> {
                 return Ok(centring.image(self.matrix.times(&p)?));
             }
             // The first product gives the row sums too.
-            p.append(Axis(0), centring.row(n).view()).map_err(|e| Error::Internal(format!("row sums: {e}")))?;
+            p.append(Axis(0), centring.row(n).view())
+                .map_err(|e| Error::Internal(format!("row sums: {e}")))?;
             let y = self.matrix.times(&p)?;
             *means.borrow_mut() = Some(self.means(y.row(q.nrows()).to_owned(), &centring)?);
             Ok(centring.image(y.slice(s![..q.nrows(), ..]).to_owned()))
         })?;
-        let means = means.into_inner().ok_or_else(|| Error::Internal("no product was made".into()))?;
+        let means =
+            means.into_inner().ok_or_else(|| Error::Internal("no product was made".into()))?;
         Ok((found, means))
     }
 
@@ -420,8 +458,12 @@ impl KernelProblem<'_> {
         let below: f64 = found.values.iter().filter(|v| **v < least).sum();
         // The shares are of what is positive: what was seen of the rest is taken out of the trace.
         let means = KernelMeans { trace: means.trace - below, ..means };
-        let negative = Negative { count: found.values.iter().filter(|v| **v < least).count(), all: found.complete };
-        let spectrum = Spectrum::leading(found.values.iter().take(sought).copied(), tolerance, n - 1);
+        let negative = Negative {
+            count: found.values.iter().filter(|v| **v < least).count(),
+            all: found.complete,
+        };
+        let spectrum =
+            Spectrum::leading(found.values.iter().take(sought).copied(), tolerance, n - 1);
         let kept = sought.min(spectrum.above);
         let kept_of = |all: &[f64]| all[..kept].to_vec();
         let iteration = Iteration {
@@ -429,7 +471,12 @@ impl KernelProblem<'_> {
             tolerance: self.tolerance.residual,
             eigenvalue_errors: kept_of(&found.value_errors),
             residuals: kept_of(&found.residuals),
-            unconverged: found.unconverged(self.tolerance).into_iter().filter(|i| *i < kept).map(|i| i + 1).collect(),
+            unconverged: found
+                .unconverged(self.tolerance)
+                .into_iter()
+                .filter(|i| *i < kept)
+                .map(|i| i + 1)
+                .collect(),
         };
         let v = found.vectors.slice(s![..kept, ..]).to_owned();
         let certificate = Certificate {
@@ -453,10 +500,14 @@ impl KernelProblem<'_> {
         let mut a = centring.image(half);
         blas::mirror(&mut a);
         let decomposed = blas::parallel(self.threads, || blas::eigh(a.clone()));
-        let (values, vectors) = decomposed.map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
+        let (values, vectors) = decomposed
+            .map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
         let largest = values.iter().last().copied().unwrap_or(0.0);
         let tolerance = self.rank_tolerance(largest);
-        let negative = Negative { count: values.iter().filter(|v| **v < -tolerance * largest.abs()).count(), all: true };
+        let negative = Negative {
+            count: values.iter().filter(|v| **v < -tolerance * largest.abs()).count(),
+            all: true,
+        };
         let trace_error = Some(super::relative(means.trace, values.sum()));
         let spectrum = Spectrum::whole(values.iter().rev().copied(), tolerance, n - 1);
         let means = KernelMeans { trace: spectrum.values.sum(), ..means };
@@ -494,7 +545,17 @@ impl KernelProblem<'_> {
         let trace = means.trace;
         let (rank, eigenvalues) = (spectrum.rank(), spectrum.values);
         let (form, active, scale) = (Form::Exact, Vec::new(), None);
-        let solution = Solution { form, active, scale, components: v, eigenvalues, rank, trace, rules, certificate };
+        let solution = Solution {
+            form,
+            active,
+            scale,
+            components: v,
+            eigenvalues,
+            rank,
+            trace,
+            rules,
+            certificate,
+        };
         Ok(KernelSolution { solution, means, negative })
     }
 }
@@ -513,11 +574,17 @@ pub struct Supervised {
 ///
 /// The dual form decomposes NᵀKN. The direct one is the seed's n × n problem KNNᵀK θ = λ K θ: with θ = N ω it is the
 /// same r × r one, and its certificate is that of the n × n problem.
-pub fn supervised(problem: &KernelProblem<'_>, labels: &Array2<f64>, form: Form, bound: usize) -> Result<Supervised> {
+pub fn supervised(
+    problem: &KernelProblem<'_>,
+    labels: &Array2<f64>,
+    form: Form,
+    bound: usize,
+) -> Result<Supervised> {
     let (r, n) = labels.dim();
     let centring = problem.centring();
     let mut q = labels.clone();
-    q.append(Axis(0), centring.row(n).view()).map_err(|e| Error::Internal(format!("row sums: {e}")))?;
+    q.append(Axis(0), centring.row(n).view())
+        .map_err(|e| Error::Internal(format!("row sums: {e}")))?;
     let mut y = problem.matrix.times(&q)?;
     drop(q);
     let means = problem.means(y.row(r).to_owned(), &centring)?;
@@ -529,7 +596,8 @@ pub fn supervised(problem: &KernelProblem<'_>, labels: &Array2<f64>, form: Form,
     // The rounding of K is felt through the largest column of N; the trace bounds the first eigenvalue from both sides.
     let longest = labels.rows().into_iter().map(|row| row.dot(&row)).fold(0.0, f64::max);
     let noise = problem.noise() * longest;
-    let tolerance = rank_tolerance(n as u64, r).max(noise * r as f64 / trace.max(f64::MIN_POSITIVE));
+    let tolerance =
+        rank_tolerance(n as u64, r).max(noise * r as f64 / trace.max(f64::MIN_POSITIVE));
     let mut eigen = super::eigen(&square, tolerance, bound, problem.asked, problem.threads)?;
     eigen.spectrum.drop_below(noise);
     let total = if eigen.spectrum.whole { eigen.spectrum.values.sum() } else { trace };
@@ -557,19 +625,35 @@ pub fn supervised(problem: &KernelProblem<'_>, labels: &Array2<f64>, form: Form,
     };
     let (rank, eigenvalues) = (eigen.spectrum.rank(), eigen.spectrum.values);
     let (active, scale) = (Vec::new(), None);
-    let solution = Solution { form, active, scale, components: theta, eigenvalues, rank, trace: total, rules, certificate };
+    let solution = Solution {
+        form,
+        active,
+        scale,
+        components: theta,
+        eigenvalues,
+        rank,
+        trace: total,
+        rules,
+        certificate,
+    };
     Ok(Supervised { solution, scores, means })
 }
 
 /// max ‖KNNᵀKθ − λKθ‖ / ‖λ₁Kθ‖: Kθ are the scores, KN is Y.
-fn direct_residual(labels: &Array2<f64>, y: &Array2<f64>, scores: &Array2<f64>, spectrum: &Spectrum) -> f64 {
+fn direct_residual(
+    labels: &Array2<f64>,
+    y: &Array2<f64>,
+    scores: &Array2<f64>,
+    spectrum: &Spectrum,
+) -> f64 {
     let mut residual = scores.dot(&labels.t()).dot(y);
     let largest = super::largest(spectrum);
     let mut worst: f64 = 0.0;
     for (i, mut row) in residual.rows_mut().into_iter().enumerate() {
         let score = scores.row(i);
         row.scaled_add(-spectrum.values[i], &score);
-        worst = worst.max((row.dot(&row) / score.dot(&score).max(f64::MIN_POSITIVE)).sqrt() / largest);
+        worst =
+            worst.max((row.dot(&row) / score.dot(&score).max(f64::MIN_POSITIVE)).sqrt() / largest);
     }
     worst
 }
@@ -580,7 +664,9 @@ mod tests {
     use crate::kernel::Kernel;
 
     fn rows(n: usize, d: usize) -> Array2<f64> {
-        Array2::from_shape_fn((n, d), |(i, j)| ((i * 7919 + j * 104_729 + i * i) % 1009) as f64 / 500.0 - 1.0)
+        Array2::from_shape_fn((n, d), |(i, j)| {
+            ((i * 7919 + j * 104_729 + i * i) % 1009) as f64 / 500.0 - 1.0
+        })
     }
 
     #[test]
@@ -593,12 +679,21 @@ mod tests {
             let expected = q.dot(&kernel.tile(x.view(), x.view()));
             let comparands = Comparands::new(kernel, &x);
             let mut first: Option<Array2<f64>> = None;
-            for (threads, spill) in [(1, None), (3, None), (1, Some(dir.path())), (2, Some(dir.path()))] {
+            for (threads, spill) in
+                [(1, None), (3, None), (1, Some(dir.path())), (2, Some(dir.path()))]
+            {
                 let matrix = KernelMatrix::new(&comparands, threads, spill).unwrap();
                 for _ in 0..2 {
                     let found = matrix.times(&q).unwrap();
-                    found.iter().zip(&expected).for_each(|(a, b)| assert!((a - b).abs() < 1e-12 * n as f64, "{a} {b}"));
-                    assert_eq!(first.get_or_insert_with(|| found.clone()), &found, "same bytes, {threads} threads, {n} rows");
+                    found
+                        .iter()
+                        .zip(&expected)
+                        .for_each(|(a, b)| assert!((a - b).abs() < 1e-12 * n as f64, "{a} {b}"));
+                    assert_eq!(
+                        first.get_or_insert_with(|| found.clone()),
+                        &found,
+                        "same bytes, {threads} threads, {n} rows"
+                    );
                 }
             }
             assert!(spill_bytes(n as u64) as usize >= 8 * n * n.div_ceil(2));

@@ -104,7 +104,9 @@ impl Found {
     /// Which wanted pairs miss the tolerance.
     pub fn unconverged(&self, tolerance: Tolerance) -> Vec<usize> {
         let largest = self.values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
-        let misses = |i: &usize| !tolerance.met(self.residuals[*i], self.value_errors[*i], self.values[*i] / largest);
+        let misses = |i: &usize| {
+            !tolerance.met(self.residuals[*i], self.value_errors[*i], self.values[*i] / largest)
+        };
         (0..self.residuals.len()).filter(misses).collect()
     }
 }
@@ -154,10 +156,14 @@ pub fn search(
         let worst = ritz.residuals.iter().take(k.unwrap_or(m)).fold(0.0f64, |a, b| a.max(*b));
         (search.watch)(products, worst);
         if let Some(k) = k.filter(|k| last || ritz.meets(*k, search.tolerance)) {
-            return Ok(blas::parallel(search.threads, || ritz.found(&basis, k, products, complete)));
+            return Ok(blas::parallel(search.threads, || {
+                ritz.found(&basis, k, products, complete)
+            }));
         }
         if last {
-            return Ok(blas::parallel(search.threads, || ritz.found(&basis, 0, products, complete)));
+            return Ok(blas::parallel(search.threads, || {
+                ritz.found(&basis, 0, products, complete)
+            }));
         }
         let room = m + next.q.nrows() <= search.basis && m + 2 * next.q.nrows() <= search.order;
         if !room {
@@ -303,7 +309,8 @@ impl Ritz {
     fn meets(&self, k: usize, tolerance: Tolerance) -> bool {
         let largest = self.values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
         let errors = self.value_errors(k);
-        (0..errors.len()).all(|i| tolerance.met(self.residuals[i], errors[i], self.values[i] / largest))
+        (0..errors.len())
+            .all(|i| tolerance.met(self.residuals[i], errors[i], self.values[i] / largest))
     }
 
     fn found(self, basis: &Basis, k: usize, products: usize, complete: bool) -> Found {
@@ -338,7 +345,10 @@ mod tests {
         fn reflect(&self, q: &Array2<f64>) -> Array2<f64> {
             let along = q.dot(&self.mirror) * 2.0;
             let mut out = q.clone();
-            out.rows_mut().into_iter().zip(&along).for_each(|(mut row, a)| row.scaled_add(-a, &self.mirror));
+            out.rows_mut()
+                .into_iter()
+                .zip(&along)
+                .for_each(|(mut row, a)| row.scaled_add(-a, &self.mirror));
             out
         }
 
@@ -378,17 +388,26 @@ mod tests {
         for (basis, products) in [(300, 40), (36, 200)] {
             let found = known.find(6, 12, basis, products);
             assert!(
-                found.unconverged(Tolerance { residual: 1e-10, value: 1e-10, score: f64::INFINITY }).is_empty(),
+                found
+                    .unconverged(Tolerance { residual: 1e-10, value: 1e-10, score: f64::INFINITY })
+                    .is_empty(),
                 "{:?}",
                 found.residuals
             );
             let image = known.apply(&found.vectors);
             for i in 0..6 {
-                assert!((found.values[i] - known.values[i]).abs() < 1e-10 * known.values[i], "value {i} with basis {basis}");
+                assert!(
+                    (found.values[i] - known.values[i]).abs() < 1e-10 * known.values[i],
+                    "value {i} with basis {basis}"
+                );
                 let mut rest = image.row(i).to_owned();
                 rest.scaled_add(-found.values[i], &found.vectors.row(i));
                 let truth = rest.dot(&rest).sqrt() / found.values[0];
-                assert!((truth - found.residuals[i]).abs() < 1e-13, "says {}, is {truth}", found.residuals[i]);
+                assert!(
+                    (truth - found.residuals[i]).abs() < 1e-13,
+                    "says {}, is {truth}",
+                    found.residuals[i]
+                );
             }
         }
     }
@@ -399,23 +418,39 @@ mod tests {
         let known = Known::new(values);
         let small = known.find(3, 8, 32, 400);
         let large = known.find(3, 8, 400, 400);
-        assert!(large.products * 8 > 32 && small.products > large.products, "{} and {}", small.products, large.products);
+        assert!(
+            large.products * 8 > 32 && small.products > large.products,
+            "{} and {}",
+            small.products,
+            large.products
+        );
         for i in 0..3 {
-            assert!((small.values[i] - known.values[i]).abs() < 1e-9, "value {i}: {}", small.values[i]);
+            assert!(
+                (small.values[i] - known.values[i]).abs() < 1e-9,
+                "value {i}: {}",
+                small.values[i]
+            );
         }
     }
 
     #[test]
     fn equal_values_are_all_found() {
-        let known = Known::new((0..200).map(|i| if i < 5 { 3.0 } else { 1.0 / (1.0 + i as f64) }).collect());
+        let known = Known::new(
+            (0..200).map(|i| if i < 5 { 3.0 } else { 1.0 / (1.0 + i as f64) }).collect(),
+        );
         let found = known.find(7, 15, 120, 50);
         let expected = [3.0, 3.0, 3.0, 3.0, 3.0, 1.0 / 6.0, 1.0 / 7.0];
-        found.values.iter().zip(expected).for_each(|(f, e)| assert!((f - e).abs() < 1e-9, "{f} against {e}"));
+        found
+            .values
+            .iter()
+            .zip(expected)
+            .for_each(|(f, e)| assert!((f - e).abs() < 1e-9, "{f} against {e}"));
     }
 
     #[test]
     fn a_low_rank_ends_the_search_at_once() {
-        let known = Known::new((0..200).map(|i| if i < 4 { 4.0 - i as f64 } else { 0.0 }).collect());
+        let known =
+            Known::new((0..200).map(|i| if i < 4 { 4.0 - i as f64 } else { 0.0 }).collect());
         let found = known.find(10, 20, 120, 50);
         assert!(found.products <= 2 && found.residuals.iter().all(|r| *r < 1e-12), "{found:?}");
         assert!(found.values[4..10].iter().all(|v| v.abs() < 1e-12));
@@ -426,7 +461,10 @@ mod tests {
         let known = Known::new((0..400).map(|i| 2.0 - i as f64 / 400.0).collect());
         let found = known.find(3, 8, 400, 3);
         assert_eq!(found.products, 3);
-        assert_eq!(found.unconverged(Tolerance { residual: 1e-10, value: 1e-10, score: f64::INFINITY }), [0, 1, 2]);
+        assert_eq!(
+            found.unconverged(Tolerance { residual: 1e-10, value: 1e-10, score: f64::INFINITY }),
+            [0, 1, 2]
+        );
     }
 
     #[test]

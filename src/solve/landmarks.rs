@@ -44,7 +44,13 @@ pub fn spread_out(kernel: &Kernel, rows: &Array2<f64>, count: usize, seed: u64) 
     let mut distance = Array1::from_elem(n, f64::INFINITY);
     while chosen.len() < count.min(n) {
         let last = chosen[chosen.len() - 1];
-        kernel.tile_into(rows.slice(s![last..last + 1, ..]), &squares[last..last + 1], rows.view(), &squares, near.view_mut());
+        kernel.tile_into(
+            rows.slice(s![last..last + 1, ..]),
+            &squares[last..last + 1],
+            rows.view(),
+            &squares,
+            near.view_mut(),
+        );
         for i in 0..n {
             distance[i] = distance[i].min((own[i] + own[last] - 2.0 * near[[0, i]]).max(0.0));
         }
@@ -74,7 +80,8 @@ impl Landmarks {
         let m = rows.nrows();
         let k = kernel.tile(rows.view(), rows.view());
         let decomposed = blas::parallel(threads, || blas::eigh(k));
-        let (values, vectors) = decomposed.map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
+        let (values, vectors) = decomposed
+            .map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
         let least = rank_tolerance(m as u64, m) * values.iter().last().copied().unwrap_or(0.0);
         let first = values.iter().take_while(|v| **v <= least).count();
         let mut whitening = vectors.slice(s![first.., ..]).to_owned();
@@ -109,7 +116,9 @@ mod tests {
     use super::*;
 
     fn rows(n: usize) -> Array2<f64> {
-        Array2::from_shape_fn((n, 3), |(i, j)| ((i * 7919 + j * 104_729 + i * i) % 1009) as f64 / 500.0 - 1.0)
+        Array2::from_shape_fn((n, 3), |(i, j)| {
+            ((i * 7919 + j * 104_729 + i * i) % 1009) as f64 / 500.0 - 1.0
+        })
     }
 
     #[test]
@@ -117,7 +126,9 @@ mod tests {
         let (kernel, x) = (Kernel::Rbf { gamma: 0.4 }, rows(40));
         let landmarks = Landmarks::new(&kernel, x.clone(), 1).unwrap();
         let phi = kernel.tile(x.view(), x.view()).dot(&landmarks.whitening.t());
-        assert!((phi.dot(&phi.t()) - kernel.tile(x.view(), x.view())).iter().all(|e| e.abs() < 1e-9));
+        assert!(
+            (phi.dot(&phi.t()) - kernel.tile(x.view(), x.view())).iter().all(|e| e.abs() < 1e-9)
+        );
         assert!(error(&kernel, x.view(), &phi) < 1e-9);
     }
 
@@ -137,6 +148,10 @@ mod tests {
             assert_eq!(chosen.len(), 30);
         }
         let same = Array2::ones((50, 3));
-        assert_eq!(spread_out(&kernel, &same, 30, 1).len(), 1, "one row stands for all that are the same");
+        assert_eq!(
+            spread_out(&kernel, &same, 30, 1).len(),
+            1,
+            "one row stands for all that are the same"
+        );
     }
 }

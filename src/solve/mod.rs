@@ -138,7 +138,12 @@ pub fn bytes(d: u64) -> u64 {
 ///
 /// `threads` is for BLAS inside the decomposition; it is a property of the machine, not an option,
 /// because it may change the last digits.
-pub fn solve(sums: CoMoment, scaling: Scaling, asked: Components, threads: usize) -> Result<(Moments, Solution)> {
+pub fn solve(
+    sums: CoMoment,
+    scaling: Scaling,
+    asked: Components,
+    threads: usize,
+) -> Result<(Moments, Solution)> {
     let (moments, a, active, scale) = problem(sums, scaling);
     let d = active.len();
     let bound = rank_bound(moments.rows, d, scaling);
@@ -147,10 +152,14 @@ pub fn solve(sums: CoMoment, scaling: Scaling, asked: Components, threads: usize
     let rules = Rules::new(&eigen.spectrum, trace, moments.weight, d, scaling.center);
     let k = rules.keep(asked)?;
     let components = blas::parallel(threads, || spectrum::leading(&eigen.vectors, k));
-    let certificate = blas::parallel(threads, || certify(&a, &eigen, &components, trace, moments.mixed_error));
+    let certificate =
+        blas::parallel(threads, || certify(&a, &eigen, &components, trace, moments.mixed_error));
     let (rank, eigenvalues) = (eigen.spectrum.rank(), eigen.spectrum.values);
     let form = Form::Primal;
-    Ok((moments, Solution { form, active, scale, components, eigenvalues, rank, trace, rules, certificate }))
+    Ok((
+        moments,
+        Solution { form, active, scale, components, eigenvalues, rank, trace, rules, certificate },
+    ))
 }
 
 /// The largest rank that n rows and d features can have.
@@ -170,17 +179,34 @@ pub(crate) struct Eigen {
 }
 
 /// All eigenpairs by dsyevd; or the leading ones by block Krylov where a few of many are asked for and it converges.
-pub(crate) fn eigen(a: &Array2<f64>, tolerance: f64, bound: usize, asked: Components, threads: usize) -> Result<Eigen> {
+pub(crate) fn eigen(
+    a: &Array2<f64>,
+    tolerance: f64,
+    bound: usize,
+    asked: Components,
+    threads: usize,
+) -> Result<Eigen> {
     if let Some(eigen) = few(a, tolerance, bound, asked, threads)? {
         return Ok(eigen);
     }
     let decomposed = blas::parallel(threads, || blas::eigh(a.clone()));
-    let (values, vectors) = decomposed.map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
+    let (values, vectors) = decomposed
+        .map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
     let sum = Some(values.sum());
-    Ok(Eigen { spectrum: Spectrum::whole(values.iter().rev().copied(), tolerance, bound), vectors, sum })
+    Ok(Eigen {
+        spectrum: Spectrum::whole(values.iter().rev().copied(), tolerance, bound),
+        vectors,
+        sum,
+    })
 }
 
-fn few(a: &Array2<f64>, tolerance: f64, bound: usize, asked: Components, threads: usize) -> Result<Option<Eigen>> {
+fn few(
+    a: &Array2<f64>,
+    tolerance: f64,
+    bound: usize,
+    asked: Components,
+    threads: usize,
+) -> Result<Option<Eigen>> {
     let order = a.nrows();
     let Components::Count(k) = asked else { return Ok(None) };
     if order < FEW_FROM || k > order / FEW {
@@ -198,7 +224,9 @@ fn few(a: &Array2<f64>, tolerance: f64, bound: usize, asked: Components, threads
         threads,
         watch: &|_, _| {},
     };
-    let found = krylov::search(&search, krylov::start(block, order, 0), |q| Ok(blas::parallel(threads, || q.dot(a))))?;
+    let found = krylov::search(&search, krylov::start(block, order, 0), |q| {
+        Ok(blas::parallel(threads, || q.dot(a)))
+    })?;
     if !found.unconverged(EXACT).is_empty() {
         return Ok(None);
     }
@@ -210,7 +238,10 @@ fn few(a: &Array2<f64>, tolerance: f64, bound: usize, asked: Components, threads
 /// The seed's matrix: S, S + Wμμᵀ without centring, either over the standard deviations.
 ///
 /// A feature without spread has no standard deviation to divide by and is left out when standardizing.
-fn problem(sums: CoMoment, scaling: Scaling) -> (Moments, Array2<f64>, Vec<usize>, Option<Array1<f64>>) {
+fn problem(
+    sums: CoMoment,
+    scaling: Scaling,
+) -> (Moments, Array2<f64>, Vec<usize>, Option<Array1<f64>>) {
     let CoMoment { moments, s: mut a } = sums;
     let (active, scale) = scaling.active(&moments);
     if !scaling.center {
@@ -227,17 +258,32 @@ fn problem(sums: CoMoment, scaling: Scaling) -> (Moments, Array2<f64>, Vec<usize
     (moments, a, active, scale)
 }
 
-fn certify(a: &Array2<f64>, eigen: &Eigen, u: &Array2<f64>, trace: f64, mixed_error: Option<f64>) -> Certificate {
+fn certify(
+    a: &Array2<f64>,
+    eigen: &Eigen,
+    u: &Array2<f64>,
+    trace: f64,
+    mixed_error: Option<f64>,
+) -> Certificate {
     let max_residual = residuals(a, &eigen.spectrum, u).into_iter().fold(0.0, f64::max);
     let trace_error = eigen.sum.map(|sum| relative(trace, sum));
-    Certificate { max_residual, orthogonality: orthogonality(u), trace_error, mixed_error, lost_digits: None, iteration: None }
+    Certificate {
+        max_residual,
+        orthogonality: orthogonality(u),
+        trace_error,
+        mixed_error,
+        lost_digits: None,
+        iteration: None,
+    }
 }
 
 /// ‖Av − λv‖ / λ₁ of each row v.
 fn residuals(a: &Array2<f64>, spectrum: &Spectrum, v: &Array2<f64>) -> Vec<f64> {
     let largest = largest(spectrum);
     let mut residual = v.dot(a);
-    for (mut row, (v, lambda)) in residual.rows_mut().into_iter().zip(v.rows().into_iter().zip(&spectrum.values)) {
+    for (mut row, (v, lambda)) in
+        residual.rows_mut().into_iter().zip(v.rows().into_iter().zip(&spectrum.values))
+    {
         row.scaled_add(-lambda, &v);
         // Relative before it is squared: λ₁ may be near the end of the range.
         row /= largest;

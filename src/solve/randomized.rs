@@ -36,7 +36,9 @@ pub fn sought(asked: Components) -> usize {
 pub fn refusal(asked: Components) -> Option<String> {
     match asked {
         Components::Count(_) | Components::Ratio(_) => None,
-        rule => Some(format!("-k {rule} needs the whole spectrum, and it finds the leading components only")),
+        rule => Some(format!(
+            "-k {rule} needs the whole spectrum, and it finds the leading components only"
+        )),
     }
 }
 
@@ -84,7 +86,9 @@ impl Operator {
             z.rows_mut().into_iter().zip(&along).for_each(|(mut row, a)| row.scaled_add(*a, mean));
         }
         match &self.scale {
-            Some(scale) => (z.select(Axis(1), &self.active) / scale).as_standard_layout().into_owned(),
+            Some(scale) => {
+                (z.select(Axis(1), &self.active) / scale).as_standard_layout().into_owned()
+            }
             None => z,
         }
     }
@@ -92,7 +96,9 @@ impl Operator {
     /// Trace of A, from the spread of the features.
     pub fn trace(&self) -> f64 {
         let Moments { mean, weight, squares, .. } = &self.moments;
-        let moment = |j: &usize| squares[*j] + if self.scaling.center { 0.0 } else { weight * mean[*j] * mean[*j] };
+        let moment = |j: &usize| {
+            squares[*j] + if self.scaling.center { 0.0 } else { weight * mean[*j] * mean[*j] }
+        };
         match &self.scale {
             Some(scale) => self.active.iter().zip(scale).map(|(j, s)| moment(j) / (s * s)).sum(),
             None => self.active.iter().map(moment).sum(),
@@ -102,14 +108,22 @@ impl Operator {
     /// How many pairs are wanted, given the Ritz values so far.
     pub fn wanted(&self, asked: Components, ritz: &[f64]) -> Option<usize> {
         match asked {
-            Components::Ratio(share) => cumulated(ritz, self.trace()).position(|c| c >= share).map(|i| i + 1),
+            Components::Ratio(share) => {
+                cumulated(ritz, self.trace()).position(|c| c >= share).map(|i| i + 1)
+            }
             Components::Count(k) => Some(k),
             _ => None,
         }
     }
 
     /// The solution, or why there is none.
-    pub fn solution(&self, found: Found, asked: Components, tolerance: Tolerance, passes: usize) -> Result<Solution> {
+    pub fn solution(
+        &self,
+        found: Found,
+        asked: Components,
+        tolerance: Tolerance,
+        passes: usize,
+    ) -> Result<Solution> {
         let k = found.vectors.nrows();
         if k == 0 && matches!(asked, Components::Ratio(_)) {
             let share = cumulated(&found.values, self.trace()).last().unwrap_or(0.0);
@@ -133,7 +147,8 @@ impl Operator {
         let mut components = found.vectors.slice(ndarray::s![..kept, ..]).to_owned();
         spectrum::fix_signs(&mut components);
         let kept_of = |all: &[f64]| all[..kept].to_vec();
-        let unconverged = found.unconverged(tolerance).into_iter().filter(|i| *i < kept).map(|i| i + 1).collect();
+        let unconverged =
+            found.unconverged(tolerance).into_iter().filter(|i| *i < kept).map(|i| i + 1).collect();
         let iteration = Iteration {
             passes,
             tolerance: tolerance.residual,
@@ -151,7 +166,17 @@ impl Operator {
         };
         let (rank, eigenvalues) = (spectrum.rank(), spectrum.values);
         let (active, scale) = (self.active.clone(), self.scale.clone());
-        Ok(Solution { form: Form::Randomized, active, scale, components, eigenvalues, rank, trace, rules, certificate })
+        Ok(Solution {
+            form: Form::Randomized,
+            active,
+            scale,
+            components,
+            eigenvalues,
+            rank,
+            trace,
+            rules,
+            certificate,
+        })
     }
 
     /// Remembers the error of f32 products.

@@ -57,7 +57,9 @@ impl FromStr for Components {
             (Ok(0), _) => Err("0 components are none at all; ask for at least 1".into()),
             (Ok(k), _) => Ok(Components::Count(k)),
             (_, Ok(r)) if r > 0.0 && r < 1.0 => Ok(Components::Ratio(r)),
-            _ => Err(format!("'{text}' is neither a number of components, a ratio between 0 and 1, mle, elbow nor all")),
+            _ => Err(format!(
+                "'{text}' is neither a number of components, a ratio between 0 and 1, mle, elbow nor all"
+            )),
         }
     }
 }
@@ -101,12 +103,23 @@ impl Rules {
     pub fn new(spectrum: &Spectrum, trace: f64, weight: f64, d: usize, centered: bool) -> Rules {
         let values = &spectrum.values.as_slice().unwrap_or_default()[..spectrum.above];
         let cumulated = cumulated(values, trace).collect();
-        let unknown = || format!("only the {} leading eigenvalues were computed", spectrum.values.len());
+        let unknown =
+            || format!("only the {} leading eigenvalues were computed", spectrum.values.len());
         if !spectrum.whole {
-            return Rules { cumulated, elbow: Err(unknown()), mle: Err(unknown()), rank: Err(unknown()) };
+            return Rules {
+                cumulated,
+                elbow: Err(unknown()),
+                mle: Err(unknown()),
+                rank: Err(unknown()),
+            };
         }
         let elbow = elbow(values).unwrap_or(spectrum.above);
-        Rules { cumulated, elbow: Ok(elbow), mle: mle(values, d, weight, centered), rank: Ok(spectrum.above) }
+        Rules {
+            cumulated,
+            elbow: Ok(elbow),
+            mle: mle(values, d, weight, centered),
+            rank: Ok(spectrum.above),
+        }
     }
 
     /// For supervised PCA: the shares are of the dependence on the labels.
@@ -130,7 +143,11 @@ impl Rules {
             Components::Elbow => self.elbow.clone(),
             Components::Mle => self.mle.clone(),
         };
-        answer.map_err(|reason| Error::Misuse(format!("-k {asked} cannot choose: {reason}; give a number of components")))
+        answer.map_err(|reason| {
+            Error::Misuse(format!(
+                "-k {asked} cannot choose: {reason}; give a number of components"
+            ))
+        })
     }
 
     /// The answers of all rules.
@@ -166,7 +183,8 @@ pub fn cumulated(values: &[f64], total: f64) -> impl Iterator<Item = f64> + '_ {
 
 fn elbow(values: &[f64]) -> Option<usize> {
     let drop = |i: usize| (values[i] - values[i + 1]) / values[i];
-    let best = (0..values.len().saturating_sub(1)).reduce(|best, i| if drop(i) > drop(best) { i } else { best });
+    let best = (0..values.len().saturating_sub(1))
+        .reduce(|best, i| if drop(i) > drop(best) { i } else { best });
     best.map(|i| i + 1)
 }
 
@@ -196,7 +214,8 @@ fn mle(values: &[f64], d: usize, n: f64, centered: bool) -> std::result::Result<
     }
     let lambda: Vec<f64> = values.iter().map(|v| v / (n - 1.0)).collect();
     let evidence = evidence(&lambda, n);
-    let best = (0..evidence.len()).reduce(|best, i| if evidence[i] > evidence[best] { i } else { best });
+    let best =
+        (0..evidence.len()).reduce(|best, i| if evidence[i] > evidence[best] { i } else { best });
     Ok(best.map_or(1, |i| i + 1))
 }
 
@@ -220,15 +239,20 @@ fn evidence(lambda: &[f64], n: f64) -> Vec<f64> {
         // Pairs (i, new) move from the tail, where λ̂_j = v, to the kept ones, where λ̂_j = λ_j.
         for (i, tail) in tails.iter_mut().enumerate() {
             *tail -= gap(i, new);
-            pairs += gap(i, new) + (1.0 / lambda[new] - 1.0 / lambda[i]).max(f64::MIN_POSITIVE).ln();
+            pairs +=
+                gap(i, new) + (1.0 / lambda[new] - 1.0 / lambda[i]).max(f64::MIN_POSITIVE).ln();
         }
         tails.push((k..d).map(|j| gap(new, j)).sum());
-        let across: f64 =
-            (0..k).map(|i| tails[i] + (d - k) as f64 * (1.0 / v - 1.0 / lambda[i]).max(f64::MIN_POSITIVE).ln()).sum();
+        let across: f64 = (0..k)
+            .map(|i| {
+                tails[i] + (d - k) as f64 * (1.0 / v - 1.0 / lambda[i]).max(f64::MIN_POSITIVE).ln()
+            })
+            .sum();
         let m = (d * k) as f64 - (k * (k + 1)) as f64 / 2.0;
         let log_a = pairs + across + m * n.ln();
         out.push(
-            log_prior - n / 2.0 * log_kept - n * (d - k) as f64 / 2.0 * v.ln() + (m + k as f64) / 2.0 * (2.0 * PI).ln()
+            log_prior - n / 2.0 * log_kept - n * (d - k) as f64 / 2.0 * v.ln()
+                + (m + k as f64) / 2.0 * (2.0 * PI).ln()
                 - log_a / 2.0
                 - k as f64 / 2.0 * n.ln(),
         );
@@ -285,7 +309,8 @@ mod tests {
                 log_a += ((1.0 / hat(j) - 1.0 / lambda[i]) * (lambda[i] - lambda[j])).ln() + n.ln();
             }
         }
-        p - n / 2.0 * lambda[..k].iter().map(|l| l.ln()).sum::<f64>() - n * (d - k) as f64 / 2.0 * v.ln()
+        p - n / 2.0 * lambda[..k].iter().map(|l| l.ln()).sum::<f64>()
+            - n * (d - k) as f64 / 2.0 * v.ln()
             + (m + k as f64) / 2.0 * (2.0 * PI).ln()
             - log_a / 2.0
             - k as f64 / 2.0 * n.ln()
@@ -293,11 +318,16 @@ mod tests {
 
     #[test]
     fn the_fast_evidence_is_the_plain_one() {
-        let lambda: Vec<f64> = (0..12).map(|i| 30.0 * 0.7f64.powi(i) + 0.1 / (1.0 + i as f64)).collect();
+        let lambda: Vec<f64> =
+            (0..12).map(|i| 30.0 * 0.7f64.powi(i) + 0.1 / (1.0 + i as f64)).collect();
         let fast = evidence(&lambda, 500.0);
         for k in 1..12 {
             let plain = plain_evidence(&lambda, 500.0, k);
-            assert!((fast[k - 1] - plain).abs() < 1e-10 * plain.abs(), "k = {k}: {} against {plain}", fast[k - 1]);
+            assert!(
+                (fast[k - 1] - plain).abs() < 1e-10 * plain.abs(),
+                "k = {k}: {} against {plain}",
+                fast[k - 1]
+            );
         }
     }
 }

@@ -50,15 +50,20 @@ fn over_root(value: f64, square: f64) -> f64 {
 pub fn numeric(sums: &CrossMoments, scaling: Scaling) -> Array1<f64> {
     let squares = squares(&sums.moments, scaling);
     let y = sums.labels.mean[0];
-    let raw = |j: usize| if scaling.center { 0.0 } else { sums.moments.weight * sums.moments.mean[j] * y };
+    let raw = |j: usize| {
+        if scaling.center { 0.0 } else { sums.moments.weight * sums.moments.mean[j] * y }
+    };
     Array1::from_shape_fn(squares.len(), |j| over_root(sums.m[[0, j]] + raw(j), squares[j]))
 }
 
 /// Against classes. Centred even where columns are not: raw columns would be scored by the size of their means.
 pub fn classes(sums: &ClassMoments) -> Array1<f64> {
     let squares = &sums.moments.squares;
-    let between = |j: usize| sums.m.column(j).iter().zip(&sums.weights).map(|(m, w)| m * m / w).sum::<f64>();
-    Array1::from_shape_fn(squares.len(), |j| if squares[j] > 0.0 { (between(j) / squares[j]).sqrt() } else { 0.0 })
+    let between =
+        |j: usize| sums.m.column(j).iter().zip(&sums.weights).map(|(m, w)| m * m / w).sum::<f64>();
+    Array1::from_shape_fn(squares.len(), |j| {
+        if squares[j] > 0.0 { (between(j) / squares[j]).sqrt() } else { 0.0 }
+    })
 }
 
 /// The kept features, ascending, and the least score among them.

@@ -27,7 +27,12 @@ impl Spectrum {
         Spectrum::new(values, tolerance, bound, false)
     }
 
-    fn new(values: impl Iterator<Item = f64>, tolerance: f64, bound: usize, whole: bool) -> Spectrum {
+    fn new(
+        values: impl Iterator<Item = f64>,
+        tolerance: f64,
+        bound: usize,
+        whole: bool,
+    ) -> Spectrum {
         let mut values: Array1<f64> = values.collect();
         let least = tolerance * values.first().copied().unwrap_or(0.0).max(0.0);
         let above = values.iter().take(bound).take_while(|v| **v > least).count();
@@ -77,7 +82,8 @@ pub fn rank_tolerance(terms: u64, order: usize) -> f64 {
 }
 
 fn fix_sign(mut vector: ndarray::ArrayViewMut1<'_, f64>) {
-    let largest = vector.iter().fold(0.0f64, |best, v| if v.abs() > best.abs() { *v } else { best });
+    let largest =
+        vector.iter().fold(0.0f64, |best, v| if v.abs() > best.abs() { *v } else { best });
     if largest < 0.0 {
         vector.mapv_inplace(|v| -v);
     }
@@ -95,10 +101,12 @@ mod tests {
         assert_eq!(spectrum.rank(), Some(2));
         let vectors = array![[0.0, 0.0, 1.0], [0.6, -0.8, 0.0], [-0.8, -0.6, 0.0]];
         assert_eq!(leading(&vectors, 2), array![[0.8, 0.6, -0.0], [-0.6, 0.8, -0.0]]);
-        let rank = |values: &[f64], bound| Spectrum::whole(values.iter().copied(), 1e-15, bound).rank();
+        let rank =
+            |values: &[f64], bound| Spectrum::whole(values.iter().copied(), 1e-15, bound).rank();
         assert_eq!(rank(&[2.0, 1.0], 1), Some(1), "bounded by n − 1");
         assert_eq!(rank(&[0.0, 0.0], 2), Some(0), "no spread, no component");
-        let leading = |values: &[f64], bound| Spectrum::leading(values.iter().copied(), 1e-15, bound).rank();
+        let leading =
+            |values: &[f64], bound| Spectrum::leading(values.iter().copied(), 1e-15, bound).rank();
         assert_eq!(leading(&[2.0, 1.0], 5), None, "more may follow");
         assert_eq!(leading(&[2.0, 1e-30], 5), Some(1), "nothing follows rounding");
         assert_eq!(leading(&[2.0, 1.0], 2), Some(2), "there cannot be more");

@@ -68,7 +68,11 @@ pub fn solve(
     }
     let (r, d) = m.dim();
     let form = form.unwrap_or_else(|| smaller_side(d, r));
-    let square = blas::parallel(threads, || if form == Form::Primal { m.t().dot(&m) } else { m.dot(&m.t()) });
+    let square =
+        blas::parallel(
+            threads,
+            || if form == Form::Primal { m.t().dot(&m) } else { m.dot(&m.t()) },
+        );
     let square = square.as_standard_layout().into_owned();
     let bound = bound.min(d).min(r);
     let tolerance = rank_tolerance(d.max(r) as u64, square.nrows());
@@ -79,7 +83,8 @@ pub fn solve(
     let k = rules.keep(asked)?;
     let mut components = spectrum::leading(&eigen.vectors, k);
     if form == Form::Dual {
-        components = blas::parallel(threads, || components.dot(&m)).as_standard_layout().into_owned();
+        components =
+            blas::parallel(threads, || components.dot(&m)).as_standard_layout().into_owned();
         super::over_roots(&mut components, &eigen.spectrum);
         super::settle(&mut components, threads)?;
     }
@@ -99,8 +104,17 @@ pub fn solve(
 fn max_residual(m: &Array2<f64>, u: &Array2<f64>, values: &Array1<f64>) -> f64 {
     let largest = values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
     let mut residual = u.dot(&m.t()).dot(m);
-    residual.rows_mut().into_iter().zip(u.rows()).zip(values).for_each(|((mut r, u), lambda)| r.scaled_add(-lambda, &u));
-    residual.rows().into_iter().map(|r| (&r / largest).mapv(|v| v * v).sum().sqrt()).fold(0.0, f64::max)
+    residual
+        .rows_mut()
+        .into_iter()
+        .zip(u.rows())
+        .zip(values)
+        .for_each(|((mut r, u), lambda)| r.scaled_add(-lambda, &u));
+    residual
+        .rows()
+        .into_iter()
+        .map(|r| (&r / largest).mapv(|v| v * v).sum().sqrt())
+        .fold(0.0, f64::max)
 }
 
 /// The rows of Δ for the linear kernel over several label columns, one per class: one-hot for columns whose values are
@@ -112,8 +126,13 @@ pub fn one_hot(classes: &[Class], numeric: &[bool]) -> Array2<f64> {
             columns.push(classes.iter().map(|c| c[at].number().unwrap_or(0.0)).collect());
             continue;
         }
-        let values: std::collections::BTreeSet<&ClassValue> = classes.iter().map(|c| &c[at]).collect();
-        columns.extend(values.into_iter().map(|v| classes.iter().map(|c| f64::from(u8::from(c[at] == *v))).collect()));
+        let values: std::collections::BTreeSet<&ClassValue> =
+            classes.iter().map(|c| &c[at]).collect();
+        columns.extend(
+            values
+                .into_iter()
+                .map(|v| classes.iter().map(|c| f64::from(u8::from(c[at] == *v))).collect()),
+        );
     }
     Array2::from_shape_fn((classes.len(), columns.len()), |(c, r)| columns[r][c])
 }
@@ -125,13 +144,21 @@ pub fn rbf_over_classes(sums: &ClassMoments, gamma: f64, threads: usize) -> Resu
 }
 
 /// Lᵀ with K = LLᵀ over the distinct labels, and the eigenvalues of K, ascending, that its rows belong to.
-pub fn label_factor(classes: &[Class], gamma: f64, threads: usize) -> Result<(Array2<f64>, Array1<f64>)> {
-    let points: Vec<Vec<f64>> = classes.iter().map(|c| c.iter().filter_map(|v| v.number()).collect()).collect();
-    let distance = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>();
+pub fn label_factor(
+    classes: &[Class],
+    gamma: f64,
+    threads: usize,
+) -> Result<(Array2<f64>, Array1<f64>)> {
+    let points: Vec<Vec<f64>> =
+        classes.iter().map(|c| c.iter().filter_map(|v| v.number()).collect()).collect();
+    let distance =
+        |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>();
     let c = points.len();
-    let kernel = Array2::from_shape_fn((c, c), |(i, j)| (-gamma * distance(&points[i], &points[j])).exp());
+    let kernel =
+        Array2::from_shape_fn((c, c), |(i, j)| (-gamma * distance(&points[i], &points[j])).exp());
     let decomposed = blas::parallel(threads, || blas::eigh(kernel));
-    let (values, vectors) = decomposed.map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
+    let (values, vectors) = decomposed
+        .map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
     // Lᵀ = Ω^½ Qᵀ; what rounding makes negative is 0.
     let mut factor = vectors;
     factor.rows_mut().into_iter().zip(&values).for_each(|(mut row, v)| row *= v.max(0.0).sqrt());

@@ -6,7 +6,7 @@
 
 use super::Labels;
 use crate::error::{Error, Result};
-use arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use ndarray::{Array1, Array2, Axis};
 use serde::{Deserialize, Serialize};
 
@@ -103,7 +103,14 @@ impl Block {
     /// A block of plain numbers.
     pub fn dense(values: Array2<f64>) -> Block {
         let tally = Tally { rows: values.nrows() as u64, ..Tally::default() };
-        Block { values: Values::F64(values), weights: None, labels: None, missing: Vec::new(), kept: None, tally }
+        Block {
+            values: Values::F64(values),
+            weights: None,
+            labels: None,
+            missing: Vec::new(),
+            kept: None,
+            tally,
+        }
     }
 
     /// The rows that have no missing cell and are not among the others given, in C order.
@@ -121,8 +128,11 @@ impl Block {
         };
         self.weights = self.weights.map(|w| w.select(Axis(0), &rows));
         self.labels = self.labels.map(|labels| labels.select(&rows));
-        let mask = arrow::array::BooleanArray::from(whole);
-        let kept = self.kept.map(|batch| arrow::compute::filter_record_batch(&batch, &mask)).transpose();
+        let mask = arrow_array::BooleanArray::from(whole);
+        let kept = self
+            .kept
+            .map(|batch| arrow_select::filter::filter_record_batch(&batch, &mask))
+            .transpose();
         self.kept = kept.map_err(|e| Error::Internal(format!("filter: {e}")))?;
         Ok(self)
     }
@@ -133,7 +143,9 @@ impl Block {
             true => Default::default(),
             false => rows.iter().enumerate().map(|(to, from)| (*from as u32, to as u32)).collect(),
         };
-        let missing = |cell: &MissingCell| Some(MissingCell { row: *place.get(&cell.row)?, feature: cell.feature });
+        let missing = |cell: &MissingCell| {
+            Some(MissingCell { row: *place.get(&cell.row)?, feature: cell.feature })
+        };
         Block {
             values: match &self.values {
                 Values::F64(x) => Values::F64(x.select(Axis(0), rows)),

@@ -67,24 +67,35 @@ pub struct Features {
 
 impl Features {
     /// The numeric columns of a schema, or those named.
-    pub fn of_schema(schema: &arrow::datatypes::Schema, names: &[&str]) -> Result<Features> {
-        let column = |field: &arrow::datatypes::Field| match Kind::of(field.data_type(), None) {
+    pub fn of_schema(schema: &arrow_schema::Schema, names: &[&str]) -> Result<Features> {
+        let column = |field: &arrow_schema::Field| match Kind::of(field.data_type(), None) {
             Kind::Scalar(t) => Some((t, None)),
             Kind::Vector(t, Some(width)) => Some((t, Some(width))),
             _ => None,
         };
-        let feature = |field: &arrow::datatypes::Field, (value, width): (arrow::datatypes::DataType, Option<usize>)| {
-            FeatureColumn { name: field.name().clone(), value: value.to_string(), width, elements: None }
-        };
+        let feature =
+            |field: &arrow_schema::Field,
+             (value, width): (arrow_schema::DataType, Option<usize>)| {
+                FeatureColumn {
+                    name: field.name().clone(),
+                    value: value.to_string(),
+                    width,
+                    elements: None,
+                }
+            };
         if names.is_empty() {
-            let columns = schema.fields().iter().filter_map(|f| Some(feature(f, column(f)?))).collect();
+            let columns =
+                schema.fields().iter().filter_map(|f| Some(feature(f, column(f)?))).collect();
             return Ok(Features { columns });
         }
         let named = |name: &&str| {
             let all = schema.fields().iter().map(|f| f.name().as_str());
-            let field = schema.field_with_name(name).map_err(|_| unknown(std::path::Path::new(""), name, all))?;
-            let kind =
-                column(field).ok_or_else(|| Error::Misuse(format!("column '{name}' is {}, not numbers", field.data_type())))?;
+            let field = schema
+                .field_with_name(name)
+                .map_err(|_| unknown(std::path::Path::new(""), name, all))?;
+            let kind = column(field).ok_or_else(|| {
+                Error::Misuse(format!("column '{name}' is {}, not numbers", field.data_type()))
+            })?;
             Ok(feature(field, kind))
         };
         Ok(Features { columns: names.iter().map(named).collect::<Result<_>>()? })
@@ -124,7 +135,8 @@ impl Features {
         let mut columns = Vec::new();
         let mut first = 0;
         for column in &self.columns {
-            let kept: Vec<usize> = (0..column.len()).filter(|i| !gone.contains(&(first + i))).collect();
+            let kept: Vec<usize> =
+                (0..column.len()).filter(|i| !gone.contains(&(first + i))).collect();
             first += column.len();
             if kept.is_empty() {
                 continue;
@@ -171,9 +183,14 @@ impl Features {
                 kind => kind.describe(),
             };
             if here != column.describe() {
-                let problem =
-                    format!("is {here} here but was {} when the model was fitted; cast it, or fit again", column.describe());
-                return Err(Error::data(Place::file(dataset.first_path()).column(&column.name), problem));
+                let problem = format!(
+                    "is {here} here but was {} when the model was fitted; cast it, or fit again",
+                    column.describe()
+                );
+                return Err(Error::data(
+                    Place::file(dataset.first_path()).column(&column.name),
+                    problem,
+                ));
             }
         }
         schema.agree(self.columns.iter().map(|c| c.name.as_str()))
@@ -225,16 +242,24 @@ impl Choice {
                     Some(feature) => features.columns.push(feature),
                     None if named => {
                         let place = Place::file(dataset.first_path()).column(name);
-                        return Err(Error::data(place, format!("is {}, not numeric", column.kind.describe())));
+                        return Err(Error::data(
+                            place,
+                            format!("is {}, not numeric", column.kind.describe()),
+                        ));
                     }
-                    None => passed_over.push((name.clone(), format!("is {}", column.kind.describe()))),
+                    None => {
+                        passed_over.push((name.clone(), format!("is {}", column.kind.describe())))
+                    }
                 }
             }
         }
         if features.is_empty() {
             let place = Place::file(dataset.first_path());
             let left = if self.exclude.is_empty() { "to work on" } else { "is left to work on" };
-            return Err(Error::data(place, format!("no numeric column {left}; columns are {}", list(&dataset.columns))));
+            return Err(Error::data(
+                place,
+                format!("no numeric column {left}; columns are {}", list(&dataset.columns)),
+            ));
         }
         distinct_names(&features, dataset)?;
         let chosen: Vec<&str> = features.columns.iter().map(|c| c.name.as_str()).collect();
@@ -248,15 +273,19 @@ impl Choice {
     /// With no `--columns`, all numeric columns are features: a later file with one more differs.
     fn no_extra_numbers(&self, dataset: &Dataset, excluded: &HashSet<String>) -> Result<()> {
         let globs = patterns(&self.exclude);
-        let extra = dataset
-            .differences
-            .iter()
-            .find(|d| d.extra_number && !excluded.contains(&d.column) && !globs.iter().any(|g| g.matches(&d.column)));
+        let extra = dataset.differences.iter().find(|d| {
+            d.extra_number
+                && !excluded.contains(&d.column)
+                && !globs.iter().any(|g| g.matches(&d.column))
+        });
         match extra {
             None => Ok(()),
             Some(d) => {
                 let place = Place::file(&dataset.files[d.file].path).column(&d.column);
-                let problem = format!("{}; choose the features with --columns, or leave this one out with --exclude", d.problem);
+                let problem = format!(
+                    "{}; choose the features with --columns, or leave this one out with --exclude",
+                    d.problem
+                );
                 Err(Error::data(place, problem))
             }
         }
@@ -271,7 +300,10 @@ fn distinct_names(features: &Features, dataset: &Dataset) -> Result<()> {
         None => Ok(()),
         Some(name) => {
             let place = Place::file(dataset.first_path()).column(name);
-            Err(Error::data(place, "is a column and an element of a vector column; leave one out with --exclude"))
+            Err(Error::data(
+                place,
+                "is a column and an element of a vector column; leave one out with --exclude",
+            ))
         }
     }
 }
@@ -283,11 +315,17 @@ fn feature_column(dataset: &Dataset, column: &ColumnInfo) -> Result<Option<Featu
         Kind::Vector(value, None) => (value, Some(first_width(dataset, &column.name)?)),
         Kind::Other(_) => return Ok(None),
     };
-    Ok(Some(FeatureColumn { name: column.name.clone(), value: value.to_string(), width, elements: None }))
+    Ok(Some(FeatureColumn {
+        name: column.name.clone(),
+        value: value.to_string(),
+        width,
+        elements: None,
+    }))
 }
 
 fn list(columns: &[ColumnInfo]) -> String {
-    let mut parts: Vec<String> = columns.iter().take(8).map(|c| format!("{} ({})", c.name, c.kind.describe())).collect();
+    let mut parts: Vec<String> =
+        columns.iter().take(8).map(|c| format!("{} ({})", c.name, c.kind.describe())).collect();
     if columns.len() > parts.len() {
         parts.push(format!("and {} more", columns.len() - parts.len()));
     }
@@ -296,20 +334,32 @@ fn list(columns: &[ColumnInfo]) -> String {
 
 /// Positions of the features that names and globs choose, by column or by feature; `None` for all of them. Every entry
 /// must cover one at least.
-pub fn matching(features: &Features, columns: &[String], exclude: &[String]) -> Result<Option<Vec<usize>>> {
+pub fn matching(
+    features: &Features,
+    columns: &[String],
+    exclude: &[String],
+) -> Result<Option<Vec<usize>>> {
     if columns.is_empty() && exclude.is_empty() {
         return Ok(None);
     }
-    let owners = features.columns.iter().flat_map(|c| std::iter::repeat_n(c.name.as_str(), c.len()));
+    let owners =
+        features.columns.iter().flat_map(|c| std::iter::repeat_n(c.name.as_str(), c.len()));
     let names: Vec<(&str, String)> = owners.zip(features.names()).collect();
     let covered = |entries: &[String]| -> Result<HashSet<usize>> {
         let mut all = HashSet::new();
         for entry in entries {
-            let pattern = glob::Pattern::new(entry).map_err(|e| Error::Misuse(format!("'{entry}' is no glob: {e}")))?;
-            let hit = |(owner, name): &(&str, String)| pattern.matches(owner) || pattern.matches(name) || name == entry;
+            let pattern = glob::Pattern::new(entry)
+                .map_err(|e| Error::Misuse(format!("'{entry}' is no glob: {e}")))?;
+            let hit = |(owner, name): &(&str, String)| {
+                pattern.matches(owner) || pattern.matches(name) || name == entry
+            };
             let hits: Vec<usize> = (0..names.len()).filter(|j| hit(&names[*j])).collect();
             if hits.is_empty() {
-                return Err(unknown(std::path::Path::new(""), entry, names.iter().map(|(_, n)| n.as_str())));
+                return Err(unknown(
+                    std::path::Path::new(""),
+                    entry,
+                    names.iter().map(|(_, n)| n.as_str()),
+                ));
             }
             all.extend(hits);
         }
@@ -349,7 +399,10 @@ impl<'a> Schema<'a> {
 
     fn find(&self, name: &str) -> Result<&'a ColumnInfo> {
         let names = || self.dataset.columns.iter().map(|c| c.name.as_str());
-        self.by_name.get(name).copied().ok_or_else(|| unknown(self.dataset.first_path(), name, names()))
+        self.by_name
+            .get(name)
+            .copied()
+            .ok_or_else(|| unknown(self.dataset.first_path(), name, names()))
     }
 
     /// Columns that a list of names and globs covers; each entry must cover one at least.
@@ -363,16 +416,24 @@ impl<'a> Schema<'a> {
             if !name.contains(['*', '?', '[']) {
                 self.find(name)?;
             }
-            if let Some((vector, _)) =
-                name.split_once('[').filter(|(v, rest)| rest.ends_with(']') && self.by_name.contains_key(v))
+            if let Some((vector, _)) = name
+                .split_once('[')
+                .filter(|(v, rest)| rest.ends_with(']') && self.by_name.contains_key(v))
             {
-                return Err(Error::Misuse(format!("'{name}' is an element; columns are chosen whole, name '{vector}'")));
+                return Err(Error::Misuse(format!(
+                    "'{name}' is an element; columns are chosen whole, name '{vector}'"
+                )));
             }
-            let pattern = glob::Pattern::new(name).map_err(|e| Error::Misuse(format!("'{name}' is no glob: {e}")))?;
+            let pattern = glob::Pattern::new(name)
+                .map_err(|e| Error::Misuse(format!("'{name}' is no glob: {e}")))?;
             let before = covered.len();
-            covered.extend(self.by_name.keys().filter(|n| pattern.matches(n)).map(|n| n.to_string()));
+            covered
+                .extend(self.by_name.keys().filter(|n| pattern.matches(n)).map(|n| n.to_string()));
             if covered.len() == before && !self.by_name.keys().any(|n| pattern.matches(n)) {
-                return Err(Error::Misuse(format!("no column matches '{name}'; columns are {}", list(&self.dataset.columns))));
+                return Err(Error::Misuse(format!(
+                    "no column matches '{name}'; columns are {}",
+                    list(&self.dataset.columns)
+                )));
             }
         }
         Ok(covered)
@@ -401,10 +462,17 @@ pub fn agree<'n>(dataset: &Dataset, names: impl Iterator<Item = &'n str>) -> Res
 }
 
 /// The error for a name that is not there: the nearest one that is, or some of them.
-pub fn unknown<'a>(path: &std::path::Path, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {
+pub fn unknown<'a>(
+    path: &std::path::Path,
+    name: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> Error {
     let hint = match nearest(name, names.clone()) {
         Some(near) => format!("did you mean '{near}'?"),
-        None => format!("columns are {}", crate::report::text::some(&names.map(str::to_string).collect::<Vec<_>>())),
+        None => format!(
+            "columns are {}",
+            crate::report::text::some(&names.map(str::to_string).collect::<Vec<_>>())
+        ),
     };
     Error::UnknownColumn { path: path.to_path_buf(), name: name.to_string(), hint }
 }
@@ -425,7 +493,12 @@ mod tests {
     use super::*;
 
     fn features() -> Features {
-        let column = |name: &str, width| FeatureColumn { name: name.into(), value: "Float64".into(), width, elements: None };
+        let column = |name: &str, width| FeatureColumn {
+            name: name.into(),
+            value: "Float64".into(),
+            width,
+            elements: None,
+        };
         Features { columns: vec![column("a", None), column("v", Some(3)), column("b", None)] }
     }
 

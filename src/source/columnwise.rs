@@ -63,7 +63,9 @@ impl Columnwise {
         let groups = groups(rows, want.features.len());
         let nulls = if want.nulls == Nulls::Error { Nulls::Error } else { Nulls::Mean };
         let source = ParquetSource::new(dataset, Want { nulls, ..want.clone() });
-        let narrow = |g: &Range<usize>| source.of(Features { columns: want.features.columns[g.clone()].to_vec() });
+        let narrow = |g: &Range<usize>| {
+            source.of(Features { columns: want.features.columns[g.clone()].to_vec() })
+        };
         let store = Store::Parquet(groups.iter().map(narrow).collect());
         Columnwise { units: units(&groups, dataset.bytes()), groups, rows, kept: None, store }
     }
@@ -71,7 +73,13 @@ impl Columnwise {
     /// Over a copy that has been written whole.
     pub fn spooled(spool: Spool) -> Columnwise {
         let groups = spool.groups().to_vec();
-        Columnwise { units: units(&groups, spool.bytes()), groups, rows: spool.rows(), kept: None, store: Store::Spool(spool) }
+        Columnwise {
+            units: units(&groups, spool.bytes()),
+            groups,
+            rows: spool.rows(),
+            kept: None,
+            store: Store::Spool(spool),
+        }
     }
 
     /// Leaves out all other rows from now on.
@@ -95,7 +103,9 @@ impl Columnwise {
             Store::Spool(spool) => spool.read(unit)?,
         };
         let first = self.groups[unit].start as u32;
-        let shift = |counts: std::collections::BTreeMap<u32, u64>| counts.into_iter().map(|(j, n)| (j + first, n)).collect();
+        let shift = |counts: std::collections::BTreeMap<u32, u64>| {
+            counts.into_iter().map(|(j, n)| (j + first, n)).collect()
+        };
         block.tally = Tally {
             rows: self.groups[unit].len() as u64,
             dropped: 0,
@@ -163,7 +173,8 @@ fn whole(source: &ParquetSource, rows: usize) -> Result<Block> {
             all.get_or_insert_with(|| Gathering::new(rows, &block)).add(block)?;
         }
     }
-    all.map(|all| all.block).ok_or_else(|| Error::Internal("a source without rows was read by columns".into()))
+    all.map(|all| all.block)
+        .ok_or_else(|| Error::Internal("a source without rows was read by columns".into()))
 }
 
 /// A block in the making, from blocks of some rows each.
@@ -179,7 +190,14 @@ impl Gathering {
             Values::F32(x) => Values::F32(Array2::zeros((rows, x.ncols()).f())),
         };
         let weights = like.weights.as_ref().map(|_| Array1::zeros(rows));
-        let block = Block { values, weights, labels: None, missing: Vec::new(), kept: None, tally: Tally::default() };
+        let block = Block {
+            values,
+            weights,
+            labels: None,
+            missing: Vec::new(),
+            kept: None,
+            tally: Tally::default(),
+        };
         Gathering { block, rows: 0 }
     }
 

@@ -8,7 +8,10 @@ use ndarray::{Array1, Array2, ArrayView2};
 use num_traits::AsPrimitive;
 
 /// Σ w x per column (w = 1 without weights).
-pub fn column_sums<T: AsPrimitive<f64>>(x: &Array2<T>, weights: Option<&Array1<f64>>) -> Array1<f64> {
+pub fn column_sums<T: AsPrimitive<f64>>(
+    x: &Array2<T>,
+    weights: Option<&Array1<f64>>,
+) -> Array1<f64> {
     match lines(x) {
         Lines::Columns(columns) => columns
             .rows()
@@ -38,7 +41,10 @@ pub fn column_squares(x: &Array2<f64>, weights: Option<&Array1<f64>>) -> Array1<
     match lines(x) {
         Lines::Columns(columns) => {
             for (sum, column) in sums.iter_mut().zip(columns.rows()) {
-                *sum = weights.map_or_else(|| column.dot(&column), |w| column.iter().zip(w).map(|(x, w)| w * x * x).sum());
+                *sum = weights.map_or_else(
+                    || column.dot(&column),
+                    |w| column.iter().zip(w).map(|(x, w)| w * x * x).sum(),
+                );
             }
         }
         Lines::Rows(rows) => {

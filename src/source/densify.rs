@@ -12,9 +12,11 @@ use super::direct::Elements;
 use super::grid::{Cells, Grid, Number, Order, Target};
 use super::labels::{self, LabelWant, Labels};
 use crate::error::{Error, Place, Result};
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch};
-use arrow::buffer::NullBuffer;
-use arrow::datatypes::*;
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::{Array, ArrayRef, Float64Array, RecordBatch};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
 use ndarray::{Array1, Array2, ShapeBuilder};
 use std::path::Path;
 
@@ -70,10 +72,12 @@ pub struct Incoming<'a> {
 }
 
 /// Appends the values of the direct column at a position, and tells which rows have none.
-pub type DirectDecoder<'a> = dyn FnMut(usize, &mut Vec<f64>, &mut dyn FnMut(usize)) -> Result<()> + 'a;
+pub type DirectDecoder<'a> =
+    dyn FnMut(usize, &mut Vec<f64>, &mut dyn FnMut(usize)) -> Result<()> + 'a;
 
 /// Hands the elements of the vector column at a position to whom it is given.
-pub type VectorDecoder<'a> = dyn FnMut(usize, &mut dyn FnMut(Floats<'_>) -> Result<()>) -> Result<()> + 'a;
+pub type VectorDecoder<'a> =
+    dyn FnMut(usize, &mut dyn FnMut(Floats<'_>) -> Result<()>) -> Result<()> + 'a;
 
 /// Elements of either type.
 pub enum Floats<'a> {
@@ -94,11 +98,16 @@ impl Densify<'_> {
 
     /// True when features lie in F order: unless most come from vector columns.
     pub fn by_column(features: &Features) -> bool {
-        let vectors: usize = features.columns.iter().filter(|c| c.width.is_some()).map(FeatureColumn::len).sum();
+        let vectors: usize =
+            features.columns.iter().filter(|c| c.width.is_some()).map(FeatureColumn::len).sum();
         2 * vectors <= features.len()
     }
 
-    fn fill<T: Target>(&self, incoming: Incoming<'_>, wrap: fn(Array2<T>) -> Values) -> Result<Block> {
+    fn fill<T: Target>(
+        &self,
+        incoming: Incoming<'_>,
+        wrap: fn(Array2<T>) -> Values,
+    ) -> Result<Block> {
         let Incoming { rows, first_row, batch, direct, vectors } = incoming;
         let d = self.features.len();
         let order = if Self::by_column(self.features) { Order::F } else { Order::C };
@@ -107,18 +116,27 @@ impl Densify<'_> {
         let mut first = 0;
         for (column, origin) in self.features.columns.iter().zip(&self.origins) {
             match origin {
-                Origin::Batch(at) => self.column(column, batch.column(*at), first, first_row, &mut grid, &mut tally)?,
+                Origin::Batch(at) => {
+                    self.column(column, batch.column(*at), first, first_row, &mut grid, &mut tally)?
+                }
                 Origin::Direct(at) => grid.put_direct(first, |out, miss| direct(*at, out, miss))?,
                 Origin::Vector(at) => vectors(*at, &mut |floats| match floats {
-                    Floats::F32(elements) => self.elements(column, elements, first, first_row, &mut grid),
-                    Floats::F64(elements) => self.elements(column, elements, first, first_row, &mut grid),
+                    Floats::F32(elements) => {
+                        self.elements(column, elements, first, first_row, &mut grid)
+                    }
+                    Floats::F64(elements) => {
+                        self.elements(column, elements, first, first_row, &mut grid)
+                    }
                 })?,
             }
             first += column.len();
         }
         grid.find_nan(|row, feature| {
             let place = self.place(first_row + row as u64, feature);
-            Err(Error::data(place, "is infinite; remove the row or replace the value, there is no mean to centre by"))
+            Err(Error::data(
+                place,
+                "is infinite; remove the row or replace the value, there is no mean to centre by",
+            ))
         })?;
         let weights = self.weights(batch, first_row)?;
         let kept = self.kept.as_ref().map(|positions| batch.project(positions)).transpose();
@@ -133,7 +151,11 @@ impl Densify<'_> {
         let (labels, unlabelled) = self.labels(batch, first_row)?.unzip();
         let unlabelled = unlabelled.unwrap_or_default();
         tally.unlabelled = unlabelled.len() as u64;
-        self.apply_policy(Block { values: wrap(values), weights, labels, missing, kept, tally }, &unlabelled, first_row)
+        self.apply_policy(
+            Block { values: wrap(values), weights, labels, missing, kept, tally },
+            &unlabelled,
+            first_row,
+        )
     }
 
     fn apply_policy(&self, block: Block, unlabelled: &[usize], first_row: u64) -> Result<Block> {
@@ -141,8 +163,12 @@ impl Densify<'_> {
             return block.without_missing(unlabelled);
         }
         if let (Some(row), Some((want, _))) = (unlabelled.first(), &self.labels) {
-            let place = Place::file(self.path).column(want.columns.join(", ")).row(first_row + *row as u64);
-            return Err(Error::data(place, "has no label; --nulls drop leaves such rows out, and no other policy invents one"));
+            let place =
+                Place::file(self.path).column(want.columns.join(", ")).row(first_row + *row as u64);
+            return Err(Error::data(
+                place,
+                "has no label; --nulls drop leaves such rows out, and no other policy invents one",
+            ));
         }
         let Some(cell) = block.missing.first() else { return Ok(block) };
         match self.nulls {
@@ -215,8 +241,20 @@ impl Densify<'_> {
         let width = column.width.unwrap_or_default();
         let mut starts = Vec::with_capacity(elements.offsets.len());
         let wrong = |row: usize, len: usize| self.wrong_length(column, first_row + row as u64, len);
-        row_starts(elements.offsets.iter().copied(), elements.rows.as_ref(), width, &mut starts, wrong)?;
-        grid.put(elements.values, elements.elements.as_ref(), &Cells::Vector { starts, width }, column, first);
+        row_starts(
+            elements.offsets.iter().copied(),
+            elements.rows.as_ref(),
+            width,
+            &mut starts,
+            wrong,
+        )?;
+        grid.put(
+            elements.values,
+            elements.elements.as_ref(),
+            &Cells::Vector { starts, width },
+            column,
+            first,
+        );
         Ok(())
     }
 
@@ -232,7 +270,13 @@ impl Densify<'_> {
     }
 
     /// Where each row of a vector column starts among its values.
-    fn vector_cells(&self, column: &FeatureColumn, width: usize, array: &ArrayRef, first_row: u64) -> Result<(Cells, ArrayRef)> {
+    fn vector_cells(
+        &self,
+        column: &FeatureColumn,
+        width: usize,
+        array: &ArrayRef,
+        first_row: u64,
+    ) -> Result<(Cells, ArrayRef)> {
         let wrong = |row: usize, len: usize| self.wrong_length(column, first_row + row as u64, len);
         let mut starts = Vec::with_capacity(array.len());
         let values = match array.data_type() {
@@ -241,21 +285,38 @@ impl Densify<'_> {
                 if list.value_length() as usize != width && !list.is_empty() {
                     return Err(wrong(0, list.value_length() as usize));
                 }
-                starts.extend((0..list.len()).map(|r| list.is_valid(r).then(|| list.value_offset_at(r))));
+                starts.extend(
+                    (0..list.len()).map(|r| list.is_valid(r).then(|| list.value_offset_at(r))),
+                );
                 list.values().clone()
             }
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
-                row_starts(list.offsets().iter().map(|o| *o as usize), list.nulls(), width, &mut starts, wrong)?;
+                row_starts(
+                    list.offsets().iter().map(|o| *o as usize),
+                    list.nulls(),
+                    width,
+                    &mut starts,
+                    wrong,
+                )?;
                 list.values().clone()
             }
             DataType::LargeList(_) => {
                 let list = array.as_list::<i64>();
-                row_starts(list.offsets().iter().map(|o| *o as usize), list.nulls(), width, &mut starts, wrong)?;
+                row_starts(
+                    list.offsets().iter().map(|o| *o as usize),
+                    list.nulls(),
+                    width,
+                    &mut starts,
+                    wrong,
+                )?;
                 list.values().clone()
             }
             other => {
-                return Err(Error::Internal(format!("column '{}' decoded as {other}", column.name)));
+                return Err(Error::Internal(format!(
+                    "column '{}' decoded as {other}",
+                    column.name
+                )));
             }
         };
         Ok((Cells::Vector { starts, width }, values))
@@ -265,7 +326,9 @@ impl Densify<'_> {
     fn labels(&self, batch: &RecordBatch, first_row: u64) -> Result<Option<(Labels, Vec<usize>)>> {
         let Some((want, positions)) = &self.labels else { return Ok(None) };
         let arrays: Vec<&ArrayRef> = positions.iter().map(|at| batch.column(*at)).collect();
-        let place = |name: &str, row: usize| Place::file(self.path).column(name).row(first_row + row as u64);
+        let place = |name: &str, row: usize| {
+            Place::file(self.path).column(name).row(first_row + row as u64)
+        };
         labels::read(want, &arrays, place).map(Some)
     }
 
@@ -274,9 +337,15 @@ impl Densify<'_> {
             return Ok(None);
         };
         let weights = as_f64(batch.column(position), self.path, name)?;
-        let wrong = |row: &usize| weights.is_null(*row) || !weights.value(*row).is_finite() || weights.value(*row) < 0.0;
+        let wrong = |row: &usize| {
+            weights.is_null(*row) || !weights.value(*row).is_finite() || weights.value(*row) < 0.0
+        };
         if let Some(row) = (0..weights.len()).find(wrong) {
-            let found = if weights.is_null(row) { "null".to_string() } else { weights.value(row).to_string() };
+            let found = if weights.is_null(row) {
+                "null".to_string()
+            } else {
+                weights.value(row).to_string()
+            };
             let place = Place::file(self.path).column(name).row(first_row + row as u64);
             return Err(Error::data(place, format!("is {found}; a weight must be a number ≥ 0")));
         }
@@ -304,40 +373,83 @@ fn row_starts(
 
 /// Anything numeric as f64: the slow road for bools, decimals and dictionaries.
 pub(super) fn as_f64(array: &ArrayRef, path: &Path, column: &str) -> Result<Float64Array> {
-    let failed = |e: String| Error::data(Place::file(path).column(column), format!("cannot be read as numbers: {e}"));
-    let power = |scale: i8| 10f64.powi(i32::from(scale));
+    macro_rules! widened {
+        ($t:ty) => {
+            array.as_primitive::<$t>().unary(|v| v as f64)
+        };
+    }
     // A decimal's digits divided by a power of ten is the nearest f64 while both are exact.
+    macro_rules! scaled {
+        ($t:ty, $scale:expr) => {{
+            let unit = 10f64.powi(i32::from(*$scale));
+            array.as_primitive::<$t>().unary(|v| v as f64 / unit)
+        }};
+    }
     Ok(match array.data_type() {
-        DataType::Decimal128(_, scale) => {
-            let unit = power(*scale);
-            array.as_primitive::<Decimal128Type>().unary(|v| v as f64 / unit)
+        DataType::Float64 => array.as_primitive::<Float64Type>().clone(),
+        DataType::Float32 => widened!(Float32Type),
+        DataType::Float16 => array.as_primitive::<Float16Type>().unary(f64::from),
+        DataType::Int8 => widened!(Int8Type),
+        DataType::Int16 => widened!(Int16Type),
+        DataType::Int32 => widened!(Int32Type),
+        DataType::Int64 => widened!(Int64Type),
+        DataType::UInt8 => widened!(UInt8Type),
+        DataType::UInt16 => widened!(UInt16Type),
+        DataType::UInt32 => widened!(UInt32Type),
+        DataType::UInt64 => widened!(UInt64Type),
+        DataType::Boolean => {
+            array.as_boolean().iter().map(|b| b.map(|b| f64::from(u8::from(b)))).collect()
         }
+        DataType::Decimal32(_, scale) => scaled!(Decimal32Type, scale),
+        DataType::Decimal64(_, scale) => scaled!(Decimal64Type, scale),
+        DataType::Decimal128(_, scale) => scaled!(Decimal128Type, scale),
         DataType::Decimal256(_, scale) => {
-            let unit = power(*scale);
-            array.as_primitive::<Decimal256Type>().unary(|v| num_traits::ToPrimitive::to_f64(&v).unwrap_or(f64::NAN) / unit)
+            let unit = 10f64.powi(i32::from(*scale));
+            let digits = array.as_primitive::<Decimal256Type>();
+            digits.unary(|v| num_traits::ToPrimitive::to_f64(&v).unwrap_or(f64::NAN) / unit)
         }
-        DataType::Dictionary(_, value) => {
-            let plain = arrow::compute::cast(array, value).map_err(|e| failed(e.to_string()))?;
-            as_f64(&plain, path, column)?
-        }
-        _ => {
-            let plain = arrow::compute::cast(array, &DataType::Float64).map_err(|e| failed(e.to_string()))?;
-            plain.as_primitive::<Float64Type>().clone()
+        DataType::Dictionary(_, _) => as_f64(&unpacked(array, path, column)?, path, column)?,
+        other => {
+            let place = Place::file(path).column(column);
+            return Err(Error::data(place, format!("is {other}, which cannot be read as numbers")));
         }
     })
+}
+
+/// The values behind a dictionary's keys.
+pub(super) fn unpacked(array: &ArrayRef, path: &Path, column: &str) -> Result<ArrayRef> {
+    let dictionary = array.as_any_dictionary();
+    let values = arrow_select::take::take(dictionary.values(), dictionary.keys(), None);
+    let place = || Place::file(path).column(column);
+    values.map_err(|e| Error::data(place(), format!("has a dictionary that cannot be read: {e}")))
 }
 
 /// How many numbers f64 cannot hold exactly because they have more than 53 bits.
 pub(super) fn count_rounded(array: &ArrayRef) -> u64 {
     let count = match array.data_type() {
-        DataType::Int64 => array.as_primitive::<Int64Type>().values().iter().filter(|v| v.unsigned_abs() > EXACT).count(),
-        DataType::UInt64 => array.as_primitive::<UInt64Type>().values().iter().filter(|v| **v > EXACT).count(),
-        DataType::Decimal128(_, _) => {
-            array.as_primitive::<Decimal128Type>().iter().flatten().filter(|v| v.unsigned_abs() > u128::from(EXACT)).count()
+        DataType::Int64 => array
+            .as_primitive::<Int64Type>()
+            .values()
+            .iter()
+            .filter(|v| v.unsigned_abs() > EXACT)
+            .count(),
+        DataType::UInt64 => {
+            array.as_primitive::<UInt64Type>().values().iter().filter(|v| **v > EXACT).count()
         }
+        DataType::Decimal128(_, _) => array
+            .as_primitive::<Decimal128Type>()
+            .iter()
+            .flatten()
+            .filter(|v| v.unsigned_abs() > u128::from(EXACT))
+            .count(),
         DataType::Decimal256(_, _) => {
-            let limit = arrow::datatypes::i256::from_i128(i128::from(EXACT));
-            array.as_primitive::<Decimal256Type>().iter().flatten().filter(|v| *v > limit || -*v > limit).count()
+            let limit = arrow_buffer::i256::from_i128(i128::from(EXACT));
+            array
+                .as_primitive::<Decimal256Type>()
+                .iter()
+                .flatten()
+                .filter(|v| *v > limit || -*v > limit)
+                .count()
         }
         DataType::Dictionary(_, value) if matches!(**value, DataType::Int64 | DataType::UInt64) => {
             return count_rounded(array.as_any_dictionary().values());
@@ -379,12 +491,14 @@ pub fn block_of(features: &Features, rows: &RecordBatch) -> Result<Block> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Decimal128Array, Int64Array, ListArray};
+    use arrow_array::{Decimal128Array, Int64Array, ListArray};
     use std::sync::Arc;
 
     #[test]
     fn decimals_are_the_nearest_f64() {
-        let array: ArrayRef = Arc::new(Decimal128Array::from(vec![1234, -5, 0]).with_precision_and_scale(10, 2).unwrap());
+        let array: ArrayRef = Arc::new(
+            Decimal128Array::from(vec![1234, -5, 0]).with_precision_and_scale(10, 2).unwrap(),
+        );
         let numbers = as_f64(&array, Path::new("f"), "c").unwrap();
         assert_eq!(numbers.values(), &[12.34, -0.05, 0.0]);
     }

@@ -20,8 +20,8 @@ use ::parquet::errors::{ParquetError, Result};
 use ::parquet::file::metadata::ParquetMetaData;
 use ::parquet::file::reader::ChunkReader;
 use ::parquet::file::serialized_reader::SerializedPageReader;
-use arrow::buffer::NullBuffer;
-use arrow::datatypes::DataType;
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -66,7 +66,8 @@ impl DirectColumn {
             let Some(reader) = &mut self.reader else { continue };
             let base = out.len();
             self.levels.clear();
-            let (records, values, _) = reader.read_records(rows - done, Some(&mut self.levels), None, out)?;
+            let (records, values, _) =
+                reader.read_records(rows - done, Some(&mut self.levels), None, out)?;
             if records == 0 {
                 self.reader = None;
                 continue;
@@ -87,10 +88,13 @@ fn next_chunk<T: PhysicalType, R: ChunkReader + 'static>(
     file: &Arc<R>,
     metadata: &ParquetMetaData,
 ) -> Result<ColumnReaderImpl<T>> {
-    let group = groups.next().ok_or_else(|| ParquetError::EOF("the column has fewer values than the footer says".into()))?;
+    let group = groups.next().ok_or_else(|| {
+        ParquetError::EOF("the column has fewer values than the footer says".into())
+    })?;
     let group = metadata.row_group(group);
     let chunk = group.column(leaf);
-    let pages = SerializedPageReader::new(file.clone(), chunk, group.num_rows().max(0) as usize, None)?;
+    let pages =
+        SerializedPageReader::new(file.clone(), chunk, group.num_rows().max(0) as usize, None)?;
     Ok(get_typed_column_reader(get_column_reader(chunk.column_descr_ptr(), Box::new(pages))))
 }
 
@@ -140,9 +144,17 @@ struct VectorShape {
 
 impl DirectVector {
     /// The column whose first leaf this is, if it is a list of floats as writers write them now (three levels).
-    pub fn new(footer: &Footer, root: usize, leaf: usize, groups: Range<usize>, width: usize) -> Option<DirectVector> {
+    pub fn new(
+        footer: &Footer,
+        root: usize,
+        leaf: usize,
+        groups: Range<usize>,
+        width: usize,
+    ) -> Option<DirectVector> {
         let item = match footer.arrow.schema().field(root).data_type() {
-            DataType::FixedSizeList(item, _) | DataType::List(item) | DataType::LargeList(item) => item.data_type(),
+            DataType::FixedSizeList(item, _) | DataType::List(item) | DataType::LargeList(item) => {
+                item.data_type()
+            }
             _ => return None,
         };
         let column = footer.arrow.parquet_schema().column(leaf);
@@ -157,8 +169,12 @@ impl DirectVector {
             nullable_rows: list.is_optional(),
         };
         match (item, column.physical_type()) {
-            (DataType::Float32, Physical::FLOAT) => Some(DirectVector::F32(Vectors::new(leaf, groups, shape, width))),
-            (DataType::Float64, Physical::DOUBLE) => Some(DirectVector::F64(Vectors::new(leaf, groups, shape, width))),
+            (DataType::Float32, Physical::FLOAT) => {
+                Some(DirectVector::F32(Vectors::new(leaf, groups, shape, width)))
+            }
+            (DataType::Float64, Physical::DOUBLE) => {
+                Some(DirectVector::F64(Vectors::new(leaf, groups, shape, width)))
+            }
             _ => None,
         }
     }
@@ -167,7 +183,17 @@ impl DirectVector {
 impl<T: PhysicalType> Vectors<T> {
     fn new(leaf: usize, groups: Range<usize>, shape: VectorShape, width: usize) -> Vectors<T> {
         let (values, definition, repetition, offsets) = Default::default();
-        Vectors { leaf, groups, shape, width, reader: None, values, definition, repetition, offsets }
+        Vectors {
+            leaf,
+            groups,
+            shape,
+            width,
+            reader: None,
+            values,
+            definition,
+            repetition,
+            offsets,
+        }
     }
 
     /// The next rows.
@@ -187,7 +213,12 @@ impl<T: PhysicalType> Vectors<T> {
             }
             let Some(reader) = &mut self.reader else { continue };
             let (definition, repetition) = (&mut self.definition, &mut self.repetition);
-            let (records, _, _) = reader.read_records(rows - done, Some(definition), Some(repetition), &mut self.values)?;
+            let (records, _, _) = reader.read_records(
+                rows - done,
+                Some(definition),
+                Some(repetition),
+                &mut self.values,
+            )?;
             if records == 0 {
                 self.reader = None;
             }
@@ -199,8 +230,11 @@ impl<T: PhysicalType> Vectors<T> {
     /// True when every row has all its elements: what nearly all data is, checked without a branch per element.
     fn is_plain(&self, rows: usize) -> bool {
         let levels = rows * self.width;
-        let begins = |row: &[i16]| row[0] == 0 && row[1..].iter().fold(true, |all, r| all & (*r == 1));
-        self.values.len() == levels && self.repetition.len() == levels && self.repetition.chunks(self.width).all(begins)
+        let begins =
+            |row: &[i16]| row[0] == 0 && row[1..].iter().fold(true, |all, r| all & (*r == 1));
+        self.values.len() == levels
+            && self.repetition.len() == levels
+            && self.repetition.chunks(self.width).all(begins)
     }
 
     fn plain(&mut self, rows: usize) -> Elements<'_, T::T> {

@@ -8,8 +8,10 @@ use super::inputs::Input;
 use crate::error::{Error, Place, Result};
 use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use ::parquet::errors::ParquetError;
-use ::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, ParquetStatisticsPolicy};
-use arrow::datatypes::DataType;
+use ::parquet::file::metadata::{
+    PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, ParquetStatisticsPolicy,
+};
+use arrow_schema::DataType;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -124,7 +126,11 @@ pub struct Dataset {
 impl Dataset {
     /// Reads the footer of every input.
     pub fn open(inputs: &[Input]) -> Result<Dataset> {
-        let mut dataset = Dataset { files: Vec::with_capacity(inputs.len()), columns: Vec::new(), differences: Vec::new() };
+        let mut dataset = Dataset {
+            files: Vec::with_capacity(inputs.len()),
+            columns: Vec::new(),
+            differences: Vec::new(),
+        };
         let mut by_name: HashMap<String, Kind> = HashMap::new();
         for (index, input) in inputs.iter().enumerate() {
             let footer = Footer::read(&input.path)?;
@@ -154,13 +160,21 @@ impl Dataset {
     pub fn refuse_output(&self, data: &[String], out: &Path) -> Result<()> {
         let full = |path: &Path| std::fs::canonicalize(path).ok();
         if let Some(out) = full(out)
-            && let Some(input) = self.files.iter().find(|f| full(&f.path).is_some_and(|p| p == out || p.starts_with(&out)))
+            && let Some(input) = self
+                .files
+                .iter()
+                .find(|f| full(&f.path).is_some_and(|p| p == out || p.starts_with(&out)))
         {
-            return Err(Error::Misuse(format!("the output would replace the input {}; choose another -o", input.path.display())));
+            return Err(Error::Misuse(format!(
+                "the output would replace the input {}; choose another -o",
+                input.path.display()
+            )));
         }
         let parent = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let inside = |dir: &&String| {
-            Path::new(dir).is_dir() && full(parent).is_some_and(|p| full(Path::new(dir)).is_some_and(|d| p.starts_with(d)))
+            Path::new(dir).is_dir()
+                && full(parent)
+                    .is_some_and(|p| full(Path::new(dir)).is_some_and(|d| p.starts_with(d)))
         };
         match data.iter().find(inside) {
             Some(dir) => Err(Error::Misuse(format!(
@@ -176,15 +190,29 @@ impl Dataset {
         self.files.first().map_or(Path::new(""), |f| &f.path)
     }
 
-    fn compare(&mut self, file: usize, columns: &[ColumnInfo], by_name: &mut HashMap<String, Kind>) {
+    fn compare(
+        &mut self,
+        file: usize,
+        columns: &[ColumnInfo],
+        by_name: &mut HashMap<String, Kind>,
+    ) {
         let first = self.first_path().display().to_string();
         let mut seen = 0;
         let mut note = |column: &str, problem: String, extra_number: bool| {
-            self.differences.push(Difference { file, column: column.into(), problem, extra_number });
+            self.differences.push(Difference {
+                file,
+                column: column.into(),
+                problem,
+                extra_number,
+            });
         };
         for column in columns {
             match by_name.get_mut(&column.name) {
-                None => note(&column.name, format!("is not in {first}"), !matches!(column.kind, Kind::Other(_))),
+                None => note(
+                    &column.name,
+                    format!("is not in {first}"),
+                    !matches!(column.kind, Kind::Other(_)),
+                ),
                 Some(known) => {
                     seen += 1;
                     if !reconcile(known, &column.kind) {
@@ -202,7 +230,8 @@ impl Dataset {
             }
         }
         if seen < by_name.len() {
-            let here: std::collections::HashSet<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+            let here: std::collections::HashSet<&str> =
+                columns.iter().map(|c| c.name.as_str()).collect();
             for column in self.columns.iter().filter(|c| !here.contains(c.name.as_str())) {
                 self.differences.push(Difference {
                     file,
@@ -260,7 +289,9 @@ impl Roots {
     /// The position of a column.
     pub fn find(&self, name: &str, path: &Path) -> Result<usize> {
         let known = self.by_name.get(name).copied();
-        known.ok_or_else(|| super::columns::unknown(path, name, self.by_name.keys().map(String::as_str)))
+        known.ok_or_else(|| {
+            super::columns::unknown(path, name, self.by_name.keys().map(String::as_str))
+        })
     }
 }
 
@@ -269,7 +300,8 @@ impl Footer {
     pub fn read(path: &Path) -> Result<Footer> {
         // Opening a pipe would wait for somebody to write to it.
         if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-            let problem = "is not a regular file; Parquet is read from its end, so copy it to one first";
+            let problem =
+                "is not a regular file; Parquet is read from its end, so copy it to one first";
             return Err(Error::data(Place::file(path), problem));
         }
         let file = File::open(path).map_err(Error::io("open", path))?;
@@ -305,7 +337,10 @@ impl Footer {
                 DataType::List(_) | DataType::LargeList(_) => self.list_width(leaves[root]),
                 _ => None,
             };
-            columns.push(ColumnInfo { name: field.name().clone(), kind: Kind::of(field.data_type(), width) });
+            columns.push(ColumnInfo {
+                name: field.name().clone(),
+                kind: Kind::of(field.data_type(), width),
+            });
         }
         if columns.is_empty() {
             return Err(Error::data(Place::file(path), "has no columns"));
@@ -317,7 +352,10 @@ impl Footer {
     pub(crate) fn roots(&self) -> &Roots {
         self.roots.get_or_init(|| {
             let fields = self.arrow.schema().fields().iter().enumerate();
-            Roots { by_name: fields.map(|(i, f)| (f.name().clone(), i)).collect(), leaves: self.first_leaves() }
+            Roots {
+                by_name: fields.map(|(i, f)| (f.name().clone(), i)).collect(),
+                leaves: self.first_leaves(),
+            }
         })
     }
 
@@ -356,14 +394,22 @@ impl Footer {
             let rows = group.num_rows();
             if rows < 0 || rows > i64::from(u32::MAX) * 64 {
                 let place = Place::file(&input.path).row_group(row_groups.len());
-                return Err(Error::data(place, format!("says it has {rows} rows; the footer is damaged")));
+                return Err(Error::data(
+                    place,
+                    format!("says it has {rows} rows; the footer is damaged"),
+                ));
             }
-            row_groups.push(RowGroupInfo { rows: rows as u64, bytes: group.compressed_size().max(0) as u64 });
+            row_groups.push(RowGroupInfo {
+                rows: rows as u64,
+                bytes: group.compressed_size().max(0) as u64,
+            });
         }
         let rows: u64 = row_groups.iter().map(|g| g.rows).sum();
         let claimed = metadata.file_metadata().num_rows();
         if claimed != rows as i64 {
-            let problem = format!("says it has {claimed} rows but its row groups have {rows}; the footer is damaged");
+            let problem = format!(
+                "says it has {claimed} rows but its row groups have {rows}; the footer is damaged"
+            );
             return Err(Error::data(Place::file(&input.path), problem));
         }
         Ok(FileInfo {
@@ -379,29 +425,43 @@ impl Footer {
 
 /// The bytes between the last row group and the closing magic, and the file's size.
 fn footer_bytes(file: &File, path: &Path) -> Result<(Vec<u8>, u64)> {
-    let damaged = |problem: &str| Error::Parquet { place: Box::new(Place::file(path)), problem: problem.into(), source: None };
+    let damaged = |problem: &str| Error::Parquet {
+        place: Box::new(Place::file(path)),
+        problem: problem.into(),
+        source: None,
+    };
     let meta = file.metadata().map_err(Error::io("read", path))?;
     if !meta.is_file() {
-        return Err(damaged("is not a regular file; rows are read twice, so a pipe or device cannot be used"));
+        return Err(damaged(
+            "is not a regular file; rows are read twice, so a pipe or device cannot be used",
+        ));
     }
     let size = meta.len();
     if size < 12 {
-        return Err(damaged(&format!("is not a Parquet file: it has only {size} bytes; it may be cut short")));
+        return Err(damaged(&format!(
+            "is not a Parquet file: it has only {size} bytes; it may be cut short"
+        )));
     }
     let mut tail = [0u8; 8];
     file.read_exact_at(&mut tail, size - 8).map_err(Error::io("read", path))?;
     match &tail[4..] {
         b"PAR1" => {}
         b"PARE" => {
-            return Err(damaged("is an encrypted Parquet file, which is not supported; decrypt it first"));
+            return Err(damaged(
+                "is an encrypted Parquet file, which is not supported; decrypt it first",
+            ));
         }
         _ => {
-            return Err(damaged("is not a Parquet file (it does not end with PAR1); it may be cut short or of another format"));
+            return Err(damaged(
+                "is not a Parquet file (it does not end with PAR1); it may be cut short or of another format",
+            ));
         }
     }
     let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
     if length + 8 > size {
-        return Err(damaged(&format!("its footer says it is {length} bytes long, but the file has {size}; it is damaged")));
+        return Err(damaged(&format!(
+            "its footer says it is {length} bytes long, but the file has {size}; it is damaged"
+        )));
     }
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, size - 8 - length).map_err(Error::io("read", path))?;
@@ -419,9 +479,11 @@ pub(crate) fn guarded<T>(
     let place = || Box::new(Place { file: path.to_path_buf(), row_group, ..Place::default() });
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(source)) => {
-            Err(Error::Parquet { place: place(), problem: format!("{problem}: {source}"), source: Some(Box::new(source)) })
-        }
+        Ok(Err(source)) => Err(Error::Parquet {
+            place: place(),
+            problem: format!("{problem}: {source}"),
+            source: Some(Box::new(source)),
+        }),
         Err(_) => Err(Error::Parquet {
             place: place(),
             problem: format!("{problem}: the decoder gave up on damaged bytes"),

@@ -3,7 +3,7 @@
 use super::block::MissingCell;
 use super::columns::FeatureColumn;
 use crate::error::{Error, Result};
-use arrow::buffer::NullBuffer;
+use arrow_buffer::NullBuffer;
 use num_traits::{AsPrimitive, Float};
 
 /// A number as it is stored.
@@ -99,7 +99,9 @@ impl<T: Target> Grid<T> {
         let nulls = nulls.filter(|n| n.null_count() > 0);
         match cells {
             Cells::Scalar => self.put_scalar(values, nulls, first),
-            Cells::Vector { starts, width } => self.put_vector(values, nulls, starts, *width, column, first),
+            Cells::Vector { starts, width } => {
+                self.put_vector(values, nulls, starts, *width, column, first)
+            }
         }
     }
 
@@ -110,10 +112,13 @@ impl<T: Target> Grid<T> {
         decode: impl FnOnce(&mut Vec<f64>, &mut dyn FnMut(usize)) -> Result<()>,
     ) -> Result<()> {
         let missing = &mut self.missing;
-        let mut miss = |row: usize| missing.push(MissingCell { row: row as u32, feature: feature as u32 });
+        let mut miss =
+            |row: usize| missing.push(MissingCell { row: row as u32, feature: feature as u32 });
         match T::doubles(&mut self.data) {
             Some(data) if self.order == Order::F => decode(data, &mut miss),
-            _ => Err(Error::Internal("only blocks of doubles in F order are decoded directly".into())),
+            _ => Err(Error::Internal(
+                "only blocks of doubles in F order are decoded directly".into(),
+            )),
         }
     }
 

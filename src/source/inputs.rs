@@ -28,7 +28,10 @@ pub fn expand(data: &[String]) -> Result<Vec<Input>> {
     for input in &inputs {
         let real = std::fs::canonicalize(&input.path).unwrap_or_else(|_| input.path.clone());
         if !seen.insert(real) {
-            return Err(Error::Misuse(format!("{} is given twice; its rows would count double", input.path.display())));
+            return Err(Error::Misuse(format!(
+                "{} is given twice; its rows would count double",
+                input.path.display()
+            )));
         }
     }
     Ok(inputs)
@@ -40,7 +43,10 @@ fn expand_one(argument: &str) -> Result<Vec<Input>> {
         let mut found = Vec::new();
         walk(path, path, &mut found)?;
         if found.is_empty() {
-            return Err(Error::data(Place::file(path), "no .parquet file in this directory or below it"));
+            return Err(Error::data(
+                Place::file(path),
+                "no .parquet file in this directory or below it",
+            ));
         }
         return Ok(found);
     }
@@ -51,10 +57,15 @@ fn expand_one(argument: &str) -> Result<Vec<Input>> {
         let gone = std::io::Error::from_raw_os_error(libc::ENOENT);
         return Err(Error::Io { action: "open", path: path.into(), source: gone });
     }
-    let matches = glob::glob(argument).map_err(|e| Error::Misuse(format!("'{argument}' is no glob: {e}")))?;
+    let matches =
+        glob::glob(argument).map_err(|e| Error::Misuse(format!("'{argument}' is no glob: {e}")))?;
     let mut found = Vec::new();
     for entry in matches {
-        let path = entry.map_err(|e| Error::Io { action: "list", path: e.path().into(), source: e.into() })?;
+        let path = entry.map_err(|e| Error::Io {
+            action: "list",
+            path: e.path().into(),
+            source: e.into(),
+        })?;
         if path.is_dir() {
             walk(&path, path.parent().unwrap_or(&path), &mut found)?;
         } else {
@@ -74,7 +85,8 @@ fn single(path: &Path) -> Input {
 
 /// True for names that end in .parquet, .parq or .pq.
 pub fn is_parquet(path: &Path) -> bool {
-    let known = |e: &std::ffi::OsStr| ["parquet", "parq", "pq"].iter().any(|k| e.eq_ignore_ascii_case(k));
+    let known =
+        |e: &std::ffi::OsStr| ["parquet", "parq", "pq"].iter().any(|k| e.eq_ignore_ascii_case(k));
     path.extension().is_some_and(known)
 }
 
@@ -114,7 +126,9 @@ mod tests {
         };
         assert_eq!(names(std::slice::from_ref(&root)), ["b.parquet", "dt=1/a.parquet"]);
         assert_eq!(names(&[format!("{root}/*/*.parquet")]), ["a.parquet"]);
-        assert!(expand(&[format!("{root}/*.orc")]).unwrap_err().to_string().contains("no file matches"));
+        assert!(
+            expand(&[format!("{root}/*.orc")]).unwrap_err().to_string().contains("no file matches")
+        );
         let twice = expand(&[root.clone(), format!("{root}/b.parquet")]).unwrap_err();
         assert_eq!(twice.exit_code(), 2);
     }

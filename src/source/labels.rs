@@ -8,8 +8,10 @@
 
 use super::footer::Kind;
 use crate::error::{Error, Place, Result};
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::*;
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
 use ndarray::{Array2, Axis};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -118,7 +120,9 @@ impl Labels {
     pub fn select(self, rows: &[usize]) -> Labels {
         match self {
             Labels::Numbers(y) => Labels::Numbers(y.select(Axis(0), rows)),
-            Labels::Classes { ids, classes } => Labels::Classes { ids: rows.iter().map(|r| ids[*r]).collect(), classes },
+            Labels::Classes { ids, classes } => {
+                Labels::Classes { ids: rows.iter().map(|r| ids[*r]).collect(), classes }
+            }
         }
     }
 }
@@ -138,16 +142,21 @@ pub fn is_text(data_type: &DataType) -> bool {
 }
 
 /// Reads the labels of a batch; gives the rows without one too.
-pub fn read(want: &LabelWant, arrays: &[&ArrayRef], place: impl Fn(&str, usize) -> Place) -> Result<(Labels, Vec<usize>)> {
+pub fn read(
+    want: &LabelWant,
+    arrays: &[&ArrayRef],
+    place: impl Fn(&str, usize) -> Place,
+) -> Result<(Labels, Vec<usize>)> {
     let rows = arrays.first().map_or(0, |a| a.len());
     let mut missing = vec![false; rows];
     let labels = match want.read {
         LabelRead::Numbers => {
             let mut y = Array2::zeros((rows, arrays.len()));
-            for ((mut column, array), name) in y.columns_mut().into_iter().zip(arrays).zip(&want.columns) {
+            for ((mut column, array), name) in
+                y.columns_mut().into_iter().zip(arrays).zip(&want.columns)
+            {
                 if super::densify::count_rounded(array) > 0 {
-                    let problem =
-                        "has integers beyond 2^53, which a number cannot tell apart; with --classes they are labels all the same";
+                    let problem = "has integers beyond 2^53, which a number cannot tell apart; with --classes they are labels all the same";
                     return Err(Error::data(place(name, 0), problem));
                 }
                 let numbers = super::densify::as_f64(array, &place(name, 0).file, name)?;
@@ -156,7 +165,10 @@ pub fn read(want: &LabelWant, arrays: &[&ArrayRef], place: impl Fn(&str, usize) 
                     if numbers.is_null(row) || value.is_nan() {
                         missing[row] = true;
                     } else if value.is_infinite() {
-                        return Err(Error::data(place(name, row), "is infinite; a label must be a finite number"));
+                        return Err(Error::data(
+                            place(name, row),
+                            "is infinite; a label must be a finite number",
+                        ));
                     } else {
                         *slot = value;
                     }
@@ -166,7 +178,9 @@ pub fn read(want: &LabelWant, arrays: &[&ArrayRef], place: impl Fn(&str, usize) 
         }
         LabelRead::Classes => {
             let columns = arrays.iter().zip(&want.columns);
-            let columns = columns.map(|(array, name)| distinct(array, name, &place, &mut missing)).collect::<Result<Vec<_>>>()?;
+            let columns = columns
+                .map(|(array, name)| distinct(array, name, &place, &mut missing))
+                .collect::<Result<Vec<_>>>()?;
             joined(columns, rows)
         }
     };
@@ -203,26 +217,32 @@ impl Distinct {
     }
 }
 
-fn distinct(array: &ArrayRef, name: &str, place: &impl Fn(&str, usize) -> Place, missing: &mut [bool]) -> Result<Distinct> {
+fn distinct(
+    array: &ArrayRef,
+    name: &str,
+    place: &impl Fn(&str, usize) -> Place,
+    missing: &mut [bool],
+) -> Result<Distinct> {
     let text = |t: &&str| ClassValue::Text(t.to_string());
     Ok(match array.data_type() {
         DataType::Utf8 => Distinct::of(array.as_string::<i32>().iter(), missing, text),
         DataType::LargeUtf8 => Distinct::of(array.as_string::<i64>().iter(), missing, text),
         DataType::Utf8View => Distinct::of(array.as_string_view().iter(), missing, text),
-        DataType::Boolean => Distinct::of(array.as_boolean().iter(), missing, |b| ClassValue::Bool(*b)),
-        DataType::Dictionary(_, value) => {
-            let plain = arrow::compute::cast(array, value);
-            let plain = plain.map_err(|e| Error::data(place(name, 0), format!("cannot be read as labels: {e}")))?;
+        DataType::Boolean => {
+            Distinct::of(array.as_boolean().iter(), missing, |b| ClassValue::Bool(*b))
+        }
+        DataType::Dictionary(_, _) => {
+            let plain = super::densify::unpacked(array, &place(name, 0).file, name)?;
             distinct(&plain, name, place, missing)?
         }
         kind if kind.is_integer() => {
-            let whole = arrow::compute::cast(array, &DataType::Int64);
-            let whole = whole.map_err(|e| Error::data(place(name, 0), format!("cannot be read as labels: {e}")))?;
-            // What a cast makes null beyond the range of i64 must not be taken for a missing label.
-            if whole.null_count() > array.null_count() {
-                return Err(Error::data(place(name, 0), "has numbers beyond the range of 64-bit integers; it cannot be a label"));
-            }
-            Distinct::of(whole.as_primitive::<Int64Type>().iter(), missing, |i| ClassValue::Int(*i))
+            let whole = whole_numbers(array).ok_or_else(|| {
+                Error::data(
+                    place(name, 0),
+                    "has numbers beyond the range of 64-bit integers; it cannot be a label",
+                )
+            })?;
+            Distinct::of(whole.into_iter(), missing, |i| ClassValue::Int(*i))
         }
         _ => {
             let numbers = super::densify::as_f64(array, &place(name, 0).file, name)?;
@@ -231,6 +251,29 @@ fn distinct(array: &ArrayRef, name: &str, place: &impl Fn(&str, usize) -> Place,
             Distinct::of(keys, missing, |x| ClassValue::Number(*x))
         }
     })
+}
+
+/// Integers of any width; `None` where one is beyond the range of i64.
+fn whole_numbers(array: &ArrayRef) -> Option<Vec<Option<i64>>> {
+    macro_rules! whole {
+        ($t:ty) => {
+            array.as_primitive::<$t>().iter().map(|v| Some(v.map(i64::from))).collect()
+        };
+    }
+    match array.data_type() {
+        DataType::Int8 => whole!(Int8Type),
+        DataType::Int16 => whole!(Int16Type),
+        DataType::Int32 => whole!(Int32Type),
+        DataType::Int64 => whole!(Int64Type),
+        DataType::UInt8 => whole!(UInt8Type),
+        DataType::UInt16 => whole!(UInt16Type),
+        DataType::UInt32 => whole!(UInt32Type),
+        DataType::UInt64 => {
+            let narrowed = |v: Option<u64>| v.map(i64::try_from).transpose().ok();
+            array.as_primitive::<UInt64Type>().iter().map(narrowed).collect()
+        }
+        _ => None,
+    }
 }
 
 /// Classes from the values of all label columns.
@@ -245,7 +288,9 @@ fn joined(mut columns: Vec<Distinct>, rows: usize) -> Labels {
     let ids = keys
         .map(|key| {
             *seen.entry(key).or_insert_with_key(|key| {
-                let value = |(c, id): (&Distinct, &u32)| c.values.get(*id as usize).cloned().unwrap_or(ClassValue::Bool(false));
+                let value = |(c, id): (&Distinct, &u32)| {
+                    c.values.get(*id as usize).cloned().unwrap_or(ClassValue::Bool(false))
+                };
                 classes.push(columns.iter().zip(key).map(value).collect());
                 classes.len() as u32 - 1
             })
@@ -257,7 +302,7 @@ fn joined(mut columns: Vec<Distinct>, rows: usize) -> Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{BooleanArray, Int32Array, StringArray};
+    use arrow_array::{BooleanArray, Int32Array, StringArray};
     use std::sync::Arc;
 
     fn read_classes(arrays: &[ArrayRef]) -> (Labels, Vec<usize>) {
@@ -268,10 +313,14 @@ mod tests {
 
     #[test]
     fn classes_are_numbered_as_they_appear() {
-        let text: ArrayRef = Arc::new(StringArray::from(vec![Some("b"), Some("a"), None, Some("b")]));
+        let text: ArrayRef =
+            Arc::new(StringArray::from(vec![Some("b"), Some("a"), None, Some("b")]));
         let (labels, missing) = read_classes(std::slice::from_ref(&text));
         let value = |t: &str| vec![ClassValue::Text(t.into())];
-        assert_eq!(labels, Labels::Classes { ids: vec![0, 1, 0, 0], classes: vec![value("b"), value("a")] });
+        assert_eq!(
+            labels,
+            Labels::Classes { ids: vec![0, 1, 0, 0], classes: vec![value("b"), value("a")] }
+        );
         assert_eq!(missing, [2]);
         let flag: ArrayRef = Arc::new(BooleanArray::from(vec![true, true, true, false]));
         let (labels, _) = read_classes(&[text, flag]);
@@ -284,6 +333,9 @@ mod tests {
         let want = LabelWant { columns: vec!["y".into()], read: LabelRead::Numbers };
         let y: ArrayRef = Arc::new(Int32Array::from(vec![Some(3), None, Some(-1)]));
         let (labels, missing) = read(&want, &[&y], |_, _| Place::default()).unwrap();
-        assert_eq!((labels, missing), (Labels::Numbers(ndarray::array![[3.0], [0.0], [-1.0]]), vec![1]));
+        assert_eq!(
+            (labels, missing),
+            (Labels::Numbers(ndarray::array![[3.0], [0.0], [-1.0]]), vec![1])
+        );
     }
 }

@@ -39,7 +39,8 @@ impl Source for Mapped<'_> {
         let mut read = 0;
         Ok(Box::new(self.inner.blocks(unit)?.map(move |block| {
             let mut block = block?;
-            let (labels, weights, tally) = (block.labels.take(), block.weights.take(), std::mem::take(&mut block.tally));
+            let (labels, weights, tally) =
+                (block.labels.take(), block.weights.take(), std::mem::take(&mut block.tally));
             let place = self.inner.places(unit, read, tally.dropped == 0);
             read += tally.rows;
             let values = Values::F64((self.turn)(block, &place)?);

@@ -94,7 +94,13 @@ impl InMemory {
             .enumerate()
             .map(|(i, first_row)| {
                 let len = (n - first_row).min(unit_rows as u64);
-                Unit { file: 0, row_groups: i..i + 1, first_row, rows: len, bytes: len * 8 * rows.ncols() as u64 }
+                Unit {
+                    file: 0,
+                    row_groups: i..i + 1,
+                    first_row,
+                    rows: len,
+                    bytes: len * 8 * rows.ncols() as u64,
+                }
             })
             .collect();
         InMemory { rows, units }

@@ -43,7 +43,10 @@ fn parse(bytes: &[u8]) -> Option<PageSize> {
         None
     };
     let (_kind, uncompressed, compressed) = (field()?, field()?, field()?);
-    Some(PageSize { uncompressed: u64::try_from(uncompressed).ok()?, compressed: u64::try_from(compressed).ok()? })
+    Some(PageSize {
+        uncompressed: u64::try_from(uncompressed).ok()?,
+        compressed: u64::try_from(compressed).ok()?,
+    })
 }
 
 #[cfg(test)]

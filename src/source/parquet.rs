@@ -17,9 +17,10 @@ use ::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatc
 use ::parquet::basic::Compression as Codec;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, Length};
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::DataType;
-use arrow::error::ArrowError;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::ArrowError;
+use arrow_schema::DataType;
 use bytes::Bytes;
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
@@ -56,7 +57,10 @@ impl Want {
     fn names(&self) -> impl Iterator<Item = &str> {
         let features = self.features.columns.iter().map(|c| c.name.as_str());
         let labels = self.labels.iter().flat_map(|l| &l.columns).map(String::as_str);
-        features.chain(labels).chain(self.weight.as_deref()).chain(self.keep.iter().flatten().map(String::as_str))
+        features
+            .chain(labels)
+            .chain(self.weight.as_deref())
+            .chain(self.keep.iter().flatten().map(String::as_str))
     }
 }
 
@@ -79,7 +83,12 @@ impl ParquetSource {
     pub fn without_files(&self, done: &[bool]) -> ParquetSource {
         let left = |u: &&Unit| !done.get(u.file).copied().unwrap_or(false);
         let units: Vec<Unit> = self.units.iter().filter(left).cloned().collect();
-        ParquetSource { files: self.files.clone(), want: self.want.clone(), units: units.into(), footers: self.footers.clone() }
+        ParquetSource {
+            files: self.files.clone(),
+            want: self.want.clone(),
+            units: units.into(),
+            footers: self.footers.clone(),
+        }
     }
 
     /// The same files for some of the columns; parsed footers are shared.
@@ -87,8 +96,14 @@ impl ParquetSource {
         // Not `..self.want.clone()`: there may be 200,000 features, and as many groups as they fill.
         let Want { weight, labels, keep, nulls, precision, advice, .. } = &self.want;
         let (weight, labels, keep) = (weight.clone(), labels.clone(), keep.clone());
-        let want = Want { features, weight, labels, keep, nulls: *nulls, precision: *precision, advice };
-        ParquetSource { files: self.files.clone(), want, units: self.units.clone(), footers: self.footers.clone() }
+        let want =
+            Want { features, weight, labels, keep, nulls: *nulls, precision: *precision, advice };
+        ParquetSource {
+            files: self.files.clone(),
+            want,
+            units: self.units.clone(),
+            footers: self.footers.clone(),
+        }
     }
 
     /// Where the rows of a block are, the first of them after so many of the unit; the file alone where rows before
@@ -157,17 +172,34 @@ impl Source for ParquetSource {
         let rows = block_rows(self.n_features());
         let arrow = match layout.arrow {
             None => None,
-            Some(mask) => Some(guarded(&info.path, Some(unit.row_groups.start), UNREADABLE, || {
-                ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), footer.arrow.clone())
+            Some(mask) => {
+                Some(guarded(&info.path, Some(unit.row_groups.start), UNREADABLE, || {
+                    ParquetRecordBatchReaderBuilder::new_with_metadata(
+                        file.clone(),
+                        footer.arrow.clone(),
+                    )
                     .with_projection(mask)
                     .with_row_groups(unit.row_groups.clone().collect())
                     .with_batch_size(rows)
                     .build()
-            })?),
+                })?)
+            }
         };
         let (direct, vectors) = (layout.direct, layout.vectors);
         let (file, failed) = (Arc::new(file), false);
-        Ok(Box::new(UnitBlocks { file, footer, arrow, direct, vectors, densify, unit, info, rows, done: 0, failed }))
+        Ok(Box::new(UnitBlocks {
+            file,
+            footer,
+            arrow,
+            direct,
+            vectors,
+            densify,
+            unit,
+            info,
+            rows,
+            done: 0,
+            failed,
+        }))
     }
 }
 
@@ -206,7 +238,7 @@ impl UnitBlocks<'_> {
     fn next_batch(&mut self, rows: usize) -> Result<RecordBatch> {
         let group = self.row_group();
         let Some(reader) = &mut self.arrow else {
-            return Ok(RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty())));
+            return Ok(RecordBatch::new_empty(Arc::new(arrow_schema::Schema::empty())));
         };
         let batch = guarded(&self.info.path, Some(group), UNREADABLE, || {
             reader.next().transpose().map_err(|e| match e {
@@ -217,7 +249,9 @@ impl UnitBlocks<'_> {
         let found = batch.as_ref().map_or(0, RecordBatch::num_rows);
         batch.filter(|b| b.num_rows() == rows).ok_or_else(|| {
             let place = Box::new(Place::file(&self.info.path).row_group(group));
-            let problem = format!("gave {found} rows where the footer says {rows} are left; the file is damaged");
+            let problem = format!(
+                "gave {found} rows where the footer says {rows} are left; the file is damaged"
+            );
             Error::Parquet { place, problem, source: None }
         })
     }
@@ -227,18 +261,31 @@ impl UnitBlocks<'_> {
         let group = self.row_group();
         let UnitBlocks { file, footer, direct, vectors, densify, info, .. } = self;
         let mut decode = |column: usize, out: &mut Vec<f64>, miss: &mut dyn FnMut(usize)| {
-            guarded(&info.path, Some(group), UNREADABLE, || direct[column].read(file, footer.arrow.metadata(), rows, out, miss))
+            guarded(&info.path, Some(group), UNREADABLE, || {
+                direct[column].read(file, footer.arrow.metadata(), rows, out, miss)
+            })
         };
         let mut elements = |column: usize, take: &mut dyn FnMut(Floats<'_>) -> Result<()>| {
             let metadata = footer.arrow.metadata();
-            let floats = guarded(&info.path, Some(group), UNREADABLE, || match &mut vectors[column] {
-                DirectVector::F32(vectors) => vectors.read(file, metadata, rows).map(Floats::F32),
-                DirectVector::F64(vectors) => vectors.read(file, metadata, rows).map(Floats::F64),
-            })?;
+            let floats =
+                guarded(&info.path, Some(group), UNREADABLE, || match &mut vectors[column] {
+                    DirectVector::F32(vectors) => {
+                        vectors.read(file, metadata, rows).map(Floats::F32)
+                    }
+                    DirectVector::F64(vectors) => {
+                        vectors.read(file, metadata, rows).map(Floats::F64)
+                    }
+                })?;
             take(floats)
         };
         let first_row = self.unit.first_row + self.done;
-        densify.block(Incoming { rows, first_row, batch: &batch, direct: &mut decode, vectors: &mut elements })
+        densify.block(Incoming {
+            rows,
+            first_row,
+            batch: &batch,
+            direct: &mut decode,
+            vectors: &mut elements,
+        })
     }
 }
 
@@ -285,7 +332,9 @@ impl Layout {
             let root = root(&column.name)?;
             let first = roots.leaves[root];
             let leaf = direct::leaf(footer, root, first).filter(|_| doubles);
-            let vector = column.width.and_then(|width| DirectVector::new(footer, root, first, groups.clone(), width));
+            let vector = column
+                .width
+                .and_then(|width| DirectVector::new(footer, root, first, groups.clone(), width));
             origins.push(match (leaf, vector) {
                 (Some(leaf), _) => {
                     direct.push(DirectColumn::new(leaf, groups.clone()));
@@ -299,16 +348,32 @@ impl Layout {
             });
         }
         let weight = want.weight.as_deref().map(root).transpose()?;
-        let labels = want.labels.iter().flat_map(|l| &l.columns).map(|n| root(n)).collect::<Result<Vec<_>>>()?;
-        let kept = want.keep.as_ref().map(|names| names.iter().map(|n| root(n)).collect::<Result<Vec<_>>>()).transpose()?;
-        let batched = origins.iter().filter_map(|o| if let Origin::Batch(root) = o { Some(*root) } else { None });
-        let mut sorted: Vec<usize> =
-            batched.chain(weight).chain(labels.iter().copied()).chain(kept.iter().flatten().copied()).collect();
+        let labels = want
+            .labels
+            .iter()
+            .flat_map(|l| &l.columns)
+            .map(|n| root(n))
+            .collect::<Result<Vec<_>>>()?;
+        let kept = want
+            .keep
+            .as_ref()
+            .map(|names| names.iter().map(|n| root(n)).collect::<Result<Vec<_>>>())
+            .transpose()?;
+        let batched = origins
+            .iter()
+            .filter_map(|o| if let Origin::Batch(root) = o { Some(*root) } else { None });
+        let mut sorted: Vec<usize> = batched
+            .chain(weight)
+            .chain(labels.iter().copied())
+            .chain(kept.iter().flatten().copied())
+            .collect();
         sorted.sort_unstable();
         sorted.dedup();
         // A batch has the columns of the projection in file order.
         let position = |root: usize| sorted.binary_search(&root).unwrap_or_default();
-        let place = |origin| if let Origin::Batch(root) = origin { Origin::Batch(position(root)) } else { origin };
+        let place = |origin| {
+            if let Origin::Batch(root) = origin { Origin::Batch(position(root)) } else { origin }
+        };
         Ok(Layout {
             origins: origins.into_iter().map(place).collect(),
             direct,
@@ -316,7 +381,9 @@ impl Layout {
             weight: weight.map(position),
             labels: labels.into_iter().map(position).collect(),
             kept: kept.map(|roots| roots.into_iter().map(position).collect()),
-            arrow: (!sorted.is_empty()).then(|| ProjectionMask::roots(footer.arrow.parquet_schema(), sorted.iter().copied())),
+            arrow: (!sorted.is_empty()).then(|| {
+                ProjectionMask::roots(footer.arrow.parquet_schema(), sorted.iter().copied())
+            }),
         })
     }
 }
@@ -333,7 +400,13 @@ pub(crate) fn units(files: &[FileInfo]) -> Vec<Unit> {
                     unit.rows += group.rows;
                     unit.bytes += group.bytes;
                 }
-                _ => units.push(Unit { file, row_groups: index..index + 1, first_row, rows: group.rows, bytes: group.bytes }),
+                _ => units.push(Unit {
+                    file,
+                    row_groups: index..index + 1,
+                    first_row,
+                    rows: group.rows,
+                    bytes: group.bytes,
+                }),
             }
             first_row += group.rows;
         }
@@ -373,7 +446,10 @@ pub(crate) fn first_width(dataset: &Dataset, column: &str) -> Result<usize> {
             }
         }
     }
-    Err(Error::data(Place::file(dataset.first_path()).column(column), "is null in every row; leave it out with --exclude"))
+    Err(Error::data(
+        Place::file(dataset.first_path()).column(column),
+        "is null in every row; leave it out with --exclude",
+    ))
 }
 
 /// Bytes that the decoder of a column holds besides its page: levels, its own state, and above all its codec's
@@ -395,13 +471,17 @@ pub fn row_bytes(dataset: &Dataset, names: &HashSet<&str>) -> Result<u64> {
     let footer = Footer::read(&info.path)?;
     let schema = footer.arrow.parquet_schema();
     let group = footer.arrow.metadata().row_group(group);
-    let kept = (0..schema.num_columns()).filter(|leaf| names.contains(schema.get_column_root(*leaf).name()));
+    let kept = (0..schema.num_columns())
+        .filter(|leaf| names.contains(schema.get_column_root(*leaf).name()));
     let bytes: u64 = kept.map(|leaf| group.column(leaf).uncompressed_size().max(0) as u64).sum();
     Ok(bytes / group.num_rows().max(1) as u64 + 8)
 }
 
 fn largest_row_group(dataset: &Dataset) -> Option<(&FileInfo, usize)> {
-    let groups = dataset.files.iter().flat_map(|f| f.row_groups.iter().enumerate().map(move |(g, group)| (group.bytes, f, g)));
+    let groups = dataset
+        .files
+        .iter()
+        .flat_map(|f| f.row_groups.iter().enumerate().map(move |(g, group)| (group.bytes, f, g)));
     groups.max_by_key(|(bytes, ..)| *bytes).map(|(_, file, group)| (file, group))
 }
 
@@ -418,7 +498,10 @@ pub struct DecodeBytes {
 impl DecodeBytes {
     /// For `part` of the columns out of `all`.
     pub fn share(&self, part: u64, all: u64) -> DecodeBytes {
-        DecodeBytes { columns: (self.columns as f64 * part as f64 / all.max(1) as f64).ceil() as u64, ..*self }
+        DecodeBytes {
+            columns: (self.columns as f64 * part as f64 / all.max(1) as f64).ceil() as u64,
+            ..*self
+        }
     }
 
     /// On this many threads.
@@ -441,8 +524,11 @@ pub fn decode_bytes(dataset: &Dataset, want: &Want) -> Result<DecodeBytes> {
             continue;
         }
         let chunk = row_group.column(leaf);
-        let (whole, stored) = (chunk.uncompressed_size().max(0) as u64, chunk.compressed_size().max(0) as u64);
-        let page = |offset: i64| pages::at(&file, offset.max(0) as u64).map(|p| p.uncompressed + p.compressed);
+        let (whole, stored) =
+            (chunk.uncompressed_size().max(0) as u64, chunk.compressed_size().max(0) as u64);
+        let page = |offset: i64| {
+            pages::at(&file, offset.max(0) as u64).map(|p| p.uncompressed + p.compressed)
+        };
         let data = page(chunk.data_page_offset()).unwrap_or(whole + stored).min(whole + stored);
         let dictionary = chunk.dictionary_page_offset().and_then(page).unwrap_or(0);
         columns = columns.saturating_add(data + dictionary + decoder_bytes(chunk.compression()));
@@ -473,25 +559,42 @@ impl ChunkReader for Pread {
 
     fn get_bytes(&self, start: u64, length: usize) -> std::result::Result<Bytes, ParquetError> {
         if start.saturating_add(length as u64) > self.len {
-            return Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond the end of the file")));
+            return Err(ParquetError::EOF(format!(
+                "{length} bytes at {start} are beyond the end of the file"
+            )));
         }
         let mut buffer = Vec::with_capacity(length);
         read_into_spare(&self.file, start, &mut buffer, length)?;
         if buffer.len() < length {
-            return Err(ParquetError::EOF(format!("only {} of {length} bytes at {start} could be read", buffer.len())));
+            return Err(ParquetError::EOF(format!(
+                "only {} of {length} bytes at {start} could be read",
+                buffer.len()
+            )));
         }
         Ok(buffer.into())
     }
 }
 
 /// Appends up to `length` bytes of the file without zeroing the buffer first, which std can only do at a file's cursor.
-fn read_into_spare(file: &File, start: u64, buffer: &mut Vec<u8>, length: usize) -> std::io::Result<()> {
+fn read_into_spare(
+    file: &File,
+    start: u64,
+    buffer: &mut Vec<u8>,
+    length: usize,
+) -> std::io::Result<()> {
     while buffer.len() < length {
         let position = start + buffer.len() as u64;
         let wanted = length - buffer.len();
         let spare = &mut buffer.spare_capacity_mut()[..wanted];
         // SAFETY: the kernel writes at most `wanted` bytes into the spare capacity, and as many as it says are set.
-        let read = unsafe { libc::pread(file.as_raw_fd(), spare.as_mut_ptr().cast(), wanted, position as libc::off_t) };
+        let read = unsafe {
+            libc::pread(
+                file.as_raw_fd(),
+                spare.as_mut_ptr().cast(),
+                wanted,
+                position as libc::off_t,
+            )
+        };
         match read {
             0 => break,
             n if n > 0 => unsafe { buffer.set_len(buffer.len() + n as usize) },
@@ -535,7 +638,8 @@ mod tests {
             row_groups: rows.iter().map(|r| RowGroupInfo { rows: *r, bytes: 1 }).collect(),
         };
         let units = units(&[file(&[10_000, 6_000, 6_000]), file(&[100]), file(&[])]);
-        let cut: Vec<_> = units.iter().map(|u| (u.file, u.row_groups.clone(), u.first_row, u.rows)).collect();
+        let cut: Vec<_> =
+            units.iter().map(|u| (u.file, u.row_groups.clone(), u.first_row, u.rows)).collect();
         assert_eq!(cut, [(0, 0..2, 0, 16_000), (0, 2..3, 16_000, 6_000), (1, 0..1, 0, 100)]);
     }
 }

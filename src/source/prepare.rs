@@ -57,7 +57,11 @@ impl Prepare {
 fn lengths(y: &Array2<f64>) -> Array1<f64> {
     let length = |row: ndarray::ArrayView1<'_, f64>| {
         let largest = row.iter().fold(0.0f64, |m, v| m.max(v.abs()));
-        if largest > 0.0 { largest * row.iter().map(|v| (v / largest) * (v / largest)).sum::<f64>().sqrt() } else { 0.0 }
+        if largest > 0.0 {
+            largest * row.iter().map(|v| (v / largest) * (v / largest)).sum::<f64>().sqrt()
+        } else {
+            0.0
+        }
     };
     y.rows().into_iter().map(length).collect()
 }
@@ -80,7 +84,9 @@ mod tests {
         };
         let y = prepare.apply(block, |_| Place::default()).unwrap();
         assert_eq!(y, array![[1.0, 0.0], [12.0 / 13.0, 5.0 / 13.0]]);
-        let zero = prepare.apply(Block::dense(array![[1.0, 0.0, 0.0], [0.0, 9.0, 0.0]]), |row| Place::file("f").row(row as u64));
+        let zero = prepare.apply(Block::dense(array![[1.0, 0.0, 0.0], [0.0, 9.0, 0.0]]), |row| {
+            Place::file("f").row(row as u64)
+        });
         let said = zero.unwrap_err().to_string();
         assert!(said.starts_with("f: row 1 (counted from 0): has no direction"), "{said}");
     }

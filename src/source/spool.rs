@@ -55,9 +55,19 @@ impl Spool {
     /// An empty copy with room for so many rows; blocks are read back as f64 if `exact`, else as they are.
     pub fn create(dir: &Path, rows: usize, d: usize, number: Number, exact: bool) -> Result<Spool> {
         check_dir(dir, (rows as u64).saturating_mul(d as u64).saturating_mul(number.bytes()))?;
-        let file = tempfile::tempfile_in(dir).map_err(Error::io("create a temporary file in", dir))?;
+        let file =
+            tempfile::tempfile_in(dir).map_err(Error::io("create a temporary file in", dir))?;
         let groups = columnwise::groups(rows, d);
-        Ok(Spool { file, dir: dir.to_path_buf(), groups, capacity: rows, rows: 0, weights: Vec::new(), number, exact })
+        Ok(Spool {
+            file,
+            dir: dir.to_path_buf(),
+            groups,
+            capacity: rows,
+            rows: 0,
+            weights: Vec::new(),
+            number,
+            exact,
+        })
     }
 
     /// The features of each group.
@@ -100,7 +110,9 @@ impl Spool {
         for group in &self.groups {
             buffer.clear();
             let part: ArrayView2<'_, T> = x.slice(s![.., group.clone()]);
-            part.rows().into_iter().for_each(|row| buffer.extend(row.iter().flat_map(|v| bytes(*v))));
+            part.rows()
+                .into_iter()
+                .for_each(|row| buffer.extend(row.iter().flat_map(|v| bytes(*v))));
             let failed = Error::io("write a temporary file in", &self.dir);
             self.file.write_all_at(&buffer, self.offset(group, self.rows)).map_err(failed)?;
         }
@@ -108,7 +120,8 @@ impl Spool {
     }
 
     fn offset(&self, group: &Range<usize>, row: usize) -> u64 {
-        (self.capacity as u64 * group.start as u64 + row as u64 * group.len() as u64) * self.number.bytes()
+        (self.capacity as u64 * group.start as u64 + row as u64 * group.len() as u64)
+            * self.number.bytes()
     }
 
     /// All rows of a group.
@@ -149,7 +162,8 @@ fn cells<T: Float, const N: usize>(
         }
         data.push(if value.is_nan() { T::zero() } else { value });
     }
-    let x = Array2::from_shape_vec(shape, data).map_err(|e| Error::Internal(format!("spool: {e}")))?;
+    let x =
+        Array2::from_shape_vec(shape, data).map_err(|e| Error::Internal(format!("spool: {e}")))?;
     Ok((x, missing))
 }
 
@@ -205,7 +219,12 @@ mod tests {
                 block.weights = Some(Array1::ones(x.nrows()));
                 block
             };
-            spool.write(part(array![[1.0, 2.0, 3.0], [4.0, 0.0, 6.0]], vec![MissingCell { row: 1, feature: 1 }])).unwrap();
+            spool
+                .write(part(
+                    array![[1.0, 2.0, 3.0], [4.0, 0.0, 6.0]],
+                    vec![MissingCell { row: 1, feature: 1 }],
+                ))
+                .unwrap();
             spool.write(part(array![[7.0, 8.0, 9.0]], vec![])).unwrap();
             assert_eq!(spool.groups().first(), Some(&(0..3)));
             let block = spool.read(0).unwrap();
@@ -221,6 +240,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let said = check_dir(dir.path(), u64::MAX).unwrap_err().to_string();
         assert!(said.contains("are needed") && said.contains("--temp-dir"), "{said}");
-        assert!(check_dir(&dir.path().join("none"), 1).unwrap_err().to_string().contains("does not exist"));
+        assert!(
+            check_dir(&dir.path().join("none"), 1)
+                .unwrap_err()
+                .to_string()
+                .contains("does not exist")
+        );
     }
 }

@@ -105,8 +105,18 @@ pub struct Gathered {
 impl Gathered {
     /// From the sums per class of one pass.
     pub fn of_classes(classes: ClassMoments, tally: Tally) -> Gathered {
-        let (moments, m, bound) = (classes.moments.clone(), classes.m.clone(), classes.classes.len().saturating_sub(1));
-        Gathered { moments, m, bound, classes: Some(classes), s: None, fourier: false, constant: false, tally }
+        let (moments, m, bound) =
+            (classes.moments.clone(), classes.m.clone(), classes.classes.len().saturating_sub(1));
+        Gathered {
+            moments,
+            m,
+            bound,
+            classes: Some(classes),
+            s: None,
+            fourier: false,
+            constant: false,
+            tally,
+        }
     }
 
     /// From the cross co-moment of one pass.
@@ -120,7 +130,8 @@ impl Gathered {
     pub fn mixing_columns(mut self, numeric: &[bool]) -> Gathered {
         if let Some(classes) = &self.classes {
             let delta = supervised::one_hot(&classes.classes, numeric);
-            (self.m, self.bound) = (delta.t().dot(&self.m).as_standard_layout().into_owned(), delta.ncols());
+            (self.m, self.bound) =
+                (delta.t().dot(&self.m).as_standard_layout().into_owned(), delta.ncols());
         }
         self
     }
@@ -130,7 +141,11 @@ impl Gathered {
         let columns = |m: &Array2<f64>| m.select(Axis(1), kept).as_standard_layout().into_owned();
         self.moments = self.moments.part(kept);
         self.m = columns(&self.m);
-        self.classes = self.classes.map(|c| ClassMoments { moments: self.moments.clone(), m: columns(&c.m), ..c });
+        self.classes = self.classes.map(|c| ClassMoments {
+            moments: self.moments.clone(),
+            m: columns(&c.m),
+            ..c
+        });
         self
     }
 }
@@ -140,34 +155,57 @@ impl Ask<'_> {
     pub fn supervise(&self, labels: &LabelSpec, gathered: Gathered) -> Result<Fitted> {
         let Gathered { moments, m, bound, classes, s, fourier, constant, tally } = gathered;
         if let Some(c) = classes.as_ref().filter(|c| c.classes.len() < 2) {
-            let only = c.classes.first().map_or_else(String::new, |class| format!(" ({})", text(class)));
+            let only =
+                c.classes.first().map_or_else(String::new, |class| format!(" ({})", text(class)));
             return Err(self.refusal(format!(
                 "label '{}' has one class only{only}; supervised PCA needs two at least",
                 labels.columns.join(", ")
             )));
         }
         let scaling = self.scaling;
-        let solution = supervised::solve(m, &moments, scaling, self.components, self.form, bound, self.threads)?;
+        let solution = supervised::solve(
+            m,
+            &moments,
+            scaling,
+            self.components,
+            self.form,
+            bound,
+            self.threads,
+        )?;
         if solution.components.nrows() == 0 {
             let label = labels.columns.join(", ");
             return Err(self.refusal(match constant {
-                true => format!("label '{label}' is constant; there is nothing for features to depend on"),
-                false => format!("no feature depends on label '{label}': the features' means do not move with it"),
+                true => format!(
+                    "label '{label}' is constant; there is nothing for features to depend on"
+                ),
+                false => format!(
+                    "no feature depends on label '{label}': the features' means do not move with it"
+                ),
             }));
         }
         let freedom = moments.weight - 1.0;
         let kept: f64 = solution.eigenvalues.iter().take(solution.components.nrows()).sum();
-        let label = self.report(labels, &solution, classes.as_ref(), fourier, &moments, tally.unlabelled);
+        let label =
+            self.report(labels, &solution, classes.as_ref(), fourier, &moments, tally.unlabelled);
         let total_variance = match &solution.scale {
-            Some(scale) => solution.active.iter().zip(scale).map(|(j, s)| moments.squares[*j] / (s * s)).sum::<f64>() / freedom,
+            Some(scale) => {
+                solution
+                    .active
+                    .iter()
+                    .zip(scale)
+                    .map(|(j, s)| moments.squares[*j] / (s * s))
+                    .sum::<f64>()
+                    / freedom
+            }
             None => moments.squares.sum() / freedom,
         };
         let variances = s.map(|s| variances(&s, &solution) / freedom);
-        let supervision = Supervision { label, hsic: kept / (freedom * freedom), total_variance, variances };
+        let supervision =
+            Supervision { label, hsic: kept / (freedom * freedom), total_variance, variances };
         self.tell_rank(&solution, labels, bound);
-        if let Some(c) =
-            classes.as_ref().filter(|c| labels.kernel == LabelKernel::Delta && 2 * c.classes.len() as u64 > moments.rows)
-        {
+        if let Some(c) = classes.as_ref().filter(|c| {
+            labels.kernel == LabelKernel::Delta && 2 * c.classes.len() as u64 > moments.rows
+        }) {
             (self.say)(format!(
                 "note: {} classes for {}: is the label an id, or a number?",
                 c.classes.len(),
@@ -187,11 +225,16 @@ impl Ask<'_> {
         let (kept, cut) = scoring::select(scores, select.score, select.keep);
         if kept.is_empty() {
             let best = scores.iter().fold(0.0f64, |a, b| a.max(b.abs()));
-            return Err(format!("no feature scores as much as --score-threshold; the best scores {best}"));
+            return Err(format!(
+                "no feature scores as much as --score-threshold; the best scores {best}"
+            ));
         }
         let (by, classes) = label;
         let all = count(scores.len() as u64, "feature");
-        (self.say)(format!("scored by {by}: kept {} of {all}, the least score kept {cut:.4}", kept.len()));
+        (self.say)(format!(
+            "scored by {by}: kept {} of {all}, the least score kept {cut:.4}",
+            kept.len()
+        ));
         let (Select { score, keep }, candidates) = (select, self.features.clone());
         let report = ScoringReport { by, classes, score, keep, kept: kept.len(), cut, candidates };
         Ok((kept, report))
@@ -218,7 +261,8 @@ impl Ask<'_> {
             features,
             approximation: features.map(|f| (1.0 / f as f64).sqrt()),
             n_classes: classes.map(|c| c.classes.len()),
-            classes: listed.map_or_else(Vec::new, |c| centroids(c, solution, moments, self.scaling.center)),
+            classes: listed
+                .map_or_else(Vec::new, |c| centroids(c, solution, moments, self.scaling.center)),
             hsic_share: solution.eigenvalues.iter().take(k).map(|v| v / solution.trace).collect(),
             unlabelled,
         }
@@ -232,10 +276,21 @@ impl Ask<'_> {
             return;
         }
         let why = match labels.read {
-            _ if k < bound => format!("the features depend on the labels in {} only", count(k as u64, "direction")),
-            LabelRead::Classes => format!("{} classes differ in at most {}", bound + 1, count(bound as u64, "direction")),
+            _ if k < bound => format!(
+                "the features depend on the labels in {} only",
+                count(k as u64, "direction")
+            ),
+            LabelRead::Classes => format!(
+                "{} classes differ in at most {}",
+                bound + 1,
+                count(bound as u64, "direction")
+            ),
             LabelRead::Numbers => {
-                format!("{} can be told by at most {}", count(bound as u64, "numeric label"), count(bound as u64, "direction"))
+                format!(
+                    "{} can be told by at most {}",
+                    count(bound as u64, "numeric label"),
+                    count(bound as u64, "direction")
+                )
             }
         };
         (self.say)(format!("note: kept {k} of {asked} components: {why}"));
@@ -251,7 +306,10 @@ impl Ask<'_> {
         let refuse = |problem: String| Err(self.refusal(problem));
         let name = |j: usize| self.features.name(j);
         if let Some(j) = moments.mean.iter().position(|m| m.is_nan()) {
-            return refuse(format!("column '{}' is null in every row and has no mean; leave it out with --exclude", name(j)));
+            return refuse(format!(
+                "column '{}' is null in every row and has no mean; leave it out with --exclude",
+                name(j)
+            ));
         }
         if moments.rows < 2 {
             let dropped = match tally.missing.iter().max_by_key(|(_, n)| **n) {
@@ -265,7 +323,10 @@ impl Ask<'_> {
                 }
                 _ => String::new(),
             };
-            return refuse(format!("{} left{dropped}, but a variance needs at least 2", count(moments.rows, "row")));
+            return refuse(format!(
+                "{} left{dropped}, but a variance needs at least 2",
+                count(moments.rows, "row")
+            ));
         }
         if let Some(weight) = self.weight.as_ref().filter(|_| moments.weight <= 1.0) {
             return refuse(format!(
@@ -274,15 +335,22 @@ impl Ask<'_> {
             ));
         }
         // No product of two features is larger than the larger one's square, and the trace must be finite too.
-        let reach = |j: usize| moments.squares[j] + moments.weight * moments.mean[j] * moments.mean[j];
+        let reach =
+            |j: usize| moments.squares[j] + moments.weight * moments.mean[j] * moments.mean[j];
         let d = moments.squares.len();
         if !(0..d).map(reach).sum::<f64>().is_finite() {
             let largest = (0..d).max_by(|a, b| reach(*a).total_cmp(&reach(*b))).unwrap_or(0);
-            return refuse(format!("column '{}' has values so large that their squares overflow; scale it down", name(largest)));
+            return refuse(format!(
+                "column '{}' has values so large that their squares overflow; scale it down",
+                name(largest)
+            ));
         }
         let lost = |s: &f64| *s > 0.0 && *s < f64::MIN_POSITIVE / f64::EPSILON;
         if let Some(j) = moments.squares.iter().position(lost) {
-            return refuse(format!("column '{}' has values so small that their squares lose digits; scale it up", name(j)));
+            return refuse(format!(
+                "column '{}' has values so small that their squares lose digits; scale it up",
+                name(j)
+            ));
         }
         Ok(())
     }
@@ -299,7 +367,12 @@ fn variances(s: &Array2<f64>, solution: &Solution) -> Array1<f64> {
 }
 
 /// The mean scores of each class.
-fn centroids(classes: &ClassMoments, solution: &Solution, moments: &Moments, center: bool) -> Vec<ClassReport> {
+fn centroids(
+    classes: &ClassMoments,
+    solution: &Solution,
+    moments: &Moments,
+    center: bool,
+) -> Vec<ClassReport> {
     let project = |x: Array1<f64>| {
         let mut x = x.select(Axis(0), &solution.active);
         if let Some(scale) = &solution.scale {
@@ -340,12 +413,19 @@ pub fn identity_of(solution: &Solution, moments: &Moments, columns: Vec<String>)
         unlabelled: 0,
     };
     let variances = Some(solution.eigenvalues.iter().take(k).map(|v| v / freedom).collect());
-    Supervision { label, hsic: kept / (freedom * freedom), total_variance: solution.trace / freedom, variances }
+    Supervision {
+        label,
+        hsic: kept / (freedom * freedom),
+        total_variance: solution.trace / freedom,
+        variances,
+    }
 }
 
 /// The tally of the kept features, by their new positions.
 pub fn narrowed(tally: Tally, kept: &[usize]) -> Tally {
     let place = |j: &u32| kept.binary_search(&(*j as usize)).ok().map(|at| at as u32);
-    let only = |counts: &std::collections::BTreeMap<u32, u64>| counts.iter().filter_map(|(j, n)| Some((place(j)?, *n))).collect();
+    let only = |counts: &std::collections::BTreeMap<u32, u64>| {
+        counts.iter().filter_map(|(j, n)| Some((place(j)?, *n))).collect()
+    };
     Tally { missing: only(&tally.missing), rounded: only(&tally.rounded), ..tally }
 }

@@ -58,7 +58,8 @@ impl State {
     /// The number of features that tells the label best.
     pub fn choose_features(&self, ask: &Solve) -> Result<Choice> {
         let d = ask.features.as_ref().map_or(self.about.columns.len(), Vec::len);
-        let select = ask.select.ok_or_else(|| Error::Misuse("there is nothing to score by".into()))?;
+        let select =
+            ask.select.ok_or_else(|| Error::Misuse("there is nothing to score by".into()))?;
         let tries: Vec<usize> = grid(d);
         self.cross_validate(tries.clone(), |train| {
             let fit = |q: &usize| {
@@ -72,7 +73,9 @@ impl State {
     /// The number of components that tells the label best.
     pub fn choose_components(&self, ask: &Solve) -> Result<Choice> {
         let Components::Count(most) = ask.components else {
-            return Err(Error::Misuse("--folds tries components up to a number; give -k as one".into()));
+            return Err(Error::Misuse(
+                "--folds tries components up to a number; give -k as one".into(),
+            ));
         };
         let ask = Solve { method: Method::Spca, ..ask.clone() };
         self.cross_validate((1..=most).collect(), |train| {
@@ -82,7 +85,11 @@ impl State {
     }
 
     /// Trains on all folds but one at a time; `fit` gives for each number tried a model and how many components count.
-    fn cross_validate(&self, tries: Vec<usize>, fit: impl Fn(&State) -> Result<Vec<(usize, Model, usize)>>) -> Result<Choice> {
+    fn cross_validate(
+        &self,
+        tries: Vec<usize>,
+        fit: impl Fn(&State) -> Result<Vec<(usize, Model, usize)>>,
+    ) -> Result<Choice> {
         if self.sums.len() < 2 {
             return Err(Error::Misuse("this state has no folds; scan with --folds".into()));
         }
@@ -93,7 +100,10 @@ impl State {
             let train = self.without_fold(out);
             let (known, held) = (side(&train.whole(), &classes)?, side(&self.sums[out], &classes)?);
             if held.second.moments.weight == 0.0 || known.second.moments.weight <= 1.0 {
-                return Err(Error::Misuse(format!("fold {} has too few rows; scan with fewer --folds", out + 1)));
+                return Err(Error::Misuse(format!(
+                    "fold {} has too few rows; scan with fewer --folds",
+                    out + 1
+                )));
             }
             let off = &held.mean - &known.mean;
             all += held.spread.sum() + held.second.moments.weight * off.dot(&off);
@@ -105,14 +115,18 @@ impl State {
         }
         // A number that some fold could not have is no candidate.
         let whole = tries.iter().zip(&left).filter(|(_, (_, folds))| *folds == self.sums.len());
-        let tried: Vec<(usize, f64)> = whole.map(|(t, (sum, _))| (*t, if all > 0.0 { sum / all } else { 0.0 })).collect();
-        let best = tried.iter().copied().reduce(|best, next| if next.1 < best.1 { next } else { best });
-        let best = best.ok_or_else(|| Error::Misuse("no number could be tried on every fold".into()))?.0;
+        let tried: Vec<(usize, f64)> =
+            whole.map(|(t, (sum, _))| (*t, if all > 0.0 { sum / all } else { 0.0 })).collect();
+        let best =
+            tried.iter().copied().reduce(|best, next| if next.1 < best.1 { next } else { best });
+        let best =
+            best.ok_or_else(|| Error::Misuse("no number could be tried on every fold".into()))?.0;
         Ok(Choice { best, tried })
     }
 
     fn without_fold(&self, out: usize) -> State {
-        let mut rest = self.sums.iter().enumerate().filter(|(i, _)| *i != out).map(|(_, s)| s.clone());
+        let mut rest =
+            self.sums.iter().enumerate().filter(|(i, _)| *i != out).map(|(_, s)| s.clone());
         let mut sums = rest.next().unwrap_or_else(|| self.sums[0].clone());
         rest.for_each(|more| sums.merge(more));
         State { about: self.about.clone(), sums: vec![sums] }
@@ -129,8 +143,11 @@ impl State {
     fn error(&self, model: &Model, k: usize, known: &Side, held: &Side) -> Result<f64> {
         let place: std::collections::HashMap<String, usize> =
             self.about.columns.names().enumerate().map(|(j, n)| (n, j)).collect();
-        let kept: Vec<usize> = model.header.features.names().filter_map(|n| place.get(&n).copied()).collect();
-        let components = model.components().ok_or_else(|| Error::Internal("a state gave a kernel model".into()))?;
+        let kept: Vec<usize> =
+            model.header.features.names().filter_map(|n| place.get(&n).copied()).collect();
+        let components = model
+            .components()
+            .ok_or_else(|| Error::Internal("a state gave a kernel model".into()))?;
         let mut u = components.slice(s![..k.min(components.nrows()), ..]).to_owned();
         if let Some(scale) = &model.scale {
             u /= scale;
@@ -151,16 +168,25 @@ impl State {
 }
 
 fn side(sums: &Sums, classes: &[Class]) -> Result<Side> {
-    let missing = || Error::Misuse("cross-validation needs covariance and labels; scan with --label and --for pca,spca".into());
+    let missing = || {
+        Error::Misuse(
+            "cross-validation needs covariance and labels; scan with --label and --for pca,spca"
+                .into(),
+        )
+    };
     let second = sums.co_moment().ok_or_else(missing)?;
     let weight = second.moments.weight;
     match sums.label_moments().ok_or_else(missing)? {
-        LabelMoments::Numbers(c) => Ok(Side { second, m: c.m, mean: c.labels.mean, spread: c.labels.squares }),
+        LabelMoments::Numbers(c) => {
+            Ok(Side { second, m: c.m, mean: c.labels.mean, spread: c.labels.squares })
+        }
         LabelMoments::Classes(c) => {
             let mut m = Array2::zeros((classes.len(), second.s.ncols()));
             let mut mean = Array1::zeros(classes.len());
             for ((class, w), row) in c.classes.iter().zip(&c.weights).zip(c.m.rows()) {
-                let at = classes.binary_search(class).map_err(|_| Error::Internal("a class is in one fold only".into()))?;
+                let at = classes
+                    .binary_search(class)
+                    .map_err(|_| Error::Internal("a class is in one fold only".into()))?;
                 m.row_mut(at).assign(&row);
                 mean[at] = w / weight.max(f64::MIN_POSITIVE);
             }

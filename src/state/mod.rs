@@ -12,11 +12,11 @@
 //! Another engine can hold one:
 //!
 //! ```
-//! use arrow::array::{Float64Array, RecordBatch};
+//! use arrow_array::{Float64Array, RecordBatch};
 //! use eigenstream::state::{Solve, State};
 //! use std::sync::Arc;
 //!
-//! let column = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as arrow::array::ArrayRef;
+//! let column = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as arrow_array::ArrayRef;
 //! let rows = RecordBatch::try_from_iter([("a", column(vec![1.0, 2.0, 4.0])), ("b", column(vec![2.0, 3.9, 8.1]))])?;
 //! let mut state = State::of_columns(&rows.schema(), &[])?;
 //! state.update(&rows)?;
@@ -42,8 +42,8 @@ use crate::model::container::{self, Content};
 use crate::source::block::Precision;
 use crate::source::labels::ClassValue;
 use crate::source::{Features, LabelRead, Nulls, Tally};
-use arrow::array::RecordBatch;
-use arrow::datatypes::Schema;
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -195,7 +195,8 @@ impl State {
             version: env!("CARGO_PKG_VERSION").into(),
         };
         let features = about.columns.len();
-        let wanted = Wanted { features, second: true, nulls: Nulls::Error, labels: None, threads: 1 };
+        let wanted =
+            Wanted { features, second: true, nulls: Nulls::Error, labels: None, threads: 1 };
         Ok(State { about, sums: vec![Sums::new(&wanted)] })
     }
 
@@ -256,11 +257,13 @@ impl State {
         let before = self.whole().spread();
         self.sums.iter_mut().zip(part.sums).for_each(|(a, b)| a.subtract(b));
         let after = self.whole().spread();
-        let ratio = |(b, a): (&f64, &f64)| if *b <= 0.0 { 1.0 } else { b / a.max(b * f64::EPSILON) };
+        let ratio =
+            |(b, a): (&f64, &f64)| if *b <= 0.0 { 1.0 } else { b / a.max(b * f64::EPSILON) };
         // Of a feature that no longer varies nothing can be said, and of no rows nothing needs to be.
         let lost = before.iter().zip(&after).map(ratio).fold(1.0, f64::max);
         let (all, gone) = (&mut self.about.tally, part.about.tally);
-        (all.rows, all.dropped) = (all.rows.saturating_sub(gone.rows), all.dropped.saturating_sub(gone.dropped));
+        (all.rows, all.dropped) =
+            (all.rows.saturating_sub(gone.rows), all.dropped.saturating_sub(gone.dropped));
         all.unlabelled = all.unlabelled.saturating_sub(gone.unlabelled);
         for (counts, less) in [(&mut all.missing, gone.missing), (&mut all.rounded, gone.rounded)] {
             for (feature, count) in less {
@@ -271,7 +274,8 @@ impl State {
             counts.retain(|(_, c)| *c > 0);
         }
         if self.about.tally.rows > 0 {
-            self.about.cancellation = self.about.cancellation.max(part.about.cancellation).max(lost);
+            self.about.cancellation =
+                self.about.cancellation.max(part.about.cancellation).max(lost);
         }
         Ok(())
     }
@@ -284,7 +288,8 @@ impl State {
             None => Ok(()),
             Some((entry, Known::Same(path))) => {
                 let under = if path == entry.path { String::new() } else { format!(" as {path}") };
-                let problem = format!("is in the state already{under}; --skip-known passes it over");
+                let problem =
+                    format!("is in the state already{under}; --skip-known passes it over");
                 Err(Error::data(Place::file(&entry.path), problem))
             }
             Some((entry, Known::Changed)) => {
@@ -304,15 +309,29 @@ impl State {
     /// Refuses a state of other columns or options.
     pub fn agrees(&self, other: &About, sums: &[Sums]) -> Result<()> {
         let mine = &self.about;
-        let differ = |what: &str| Err(Error::Misuse(format!("the states have different {what}, so they cannot go together")));
+        let differ = |what: &str| {
+            Err(Error::Misuse(format!(
+                "the states have different {what}, so they cannot go together"
+            )))
+        };
         if mine.progress.is_some() || other.progress.is_some() {
-            return Err(Error::Misuse("one of them is the checkpoint of a scan that is not done; finish the scan first".into()));
+            return Err(Error::Misuse(
+                "one of them is the checkpoint of a scan that is not done; finish the scan first"
+                    .into(),
+            ));
         }
         if mine.columns != other.columns {
             let theirs: std::collections::HashSet<String> = other.columns.names().collect();
             let own: std::collections::HashSet<String> = mine.columns.names().collect();
-            let odd = mine.columns.names().find(|n| !theirs.contains(n)).or(other.columns.names().find(|n| !own.contains(n)));
-            let odd = odd.map_or_else(|| " or types".to_string(), |n| format!(" ('{n}' is in one of them only)"));
+            let odd = mine
+                .columns
+                .names()
+                .find(|n| !theirs.contains(n))
+                .or(other.columns.names().find(|n| !own.contains(n)));
+            let odd = odd.map_or_else(
+                || " or types".to_string(),
+                |n| format!(" ('{n}' is in one of them only)"),
+            );
             return differ(&format!("features{odd}"));
         }
         match () {
@@ -321,7 +340,9 @@ impl State {
             () if mine.weight != other.weight => differ("weights"),
             () if mine.precision != other.precision => differ("--precision"),
             () if mine.group != other.group => differ("groups"),
-            () if sums.len() != self.sums.len() || mine.fold_seed != other.fold_seed => differ("folds"),
+            () if sums.len() != self.sums.len() || mine.fold_seed != other.fold_seed => {
+                differ("folds")
+            }
             () if !sums.iter().all(|s| s.fits(&self.sums[0])) => differ("statistics (--for)"),
             () => Ok(()),
         }
@@ -335,31 +356,42 @@ impl State {
     /// The file's bytes: a function of the state alone.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut parts = Parts::default();
-        self.sums.iter().enumerate().for_each(|(i, sums)| sums.store(&format!("fold{i}"), &mut parts));
+        self.sums
+            .iter()
+            .enumerate()
+            .for_each(|(i, sums)| sums.store(&format!("fold{i}"), &mut parts));
         let tensors = container::named(&parts);
-        let header = Header { about: self.about.clone(), folds: self.sums.len(), sums: parts.facts };
+        let header =
+            Header { about: self.about.clone(), folds: self.sums.len(), sums: parts.facts };
         container::to_bytes(Content::State, &header, &tensors)
     }
 
     /// Reads the bytes of a state; the error is what is wrong with them.
     pub fn from_bytes(bytes: &[u8]) -> std::result::Result<State, String> {
-        let (Header { about, folds, sums }, tensors) = container::open::<Header>(Content::State, bytes)?;
+        let (Header { about, folds, sums }, tensors) =
+            container::open::<Header>(Content::State, bytes)?;
         let damaged = |why: String| container::damage(Content::State, &why);
         let mut parts = Parts { numbers: tensors.matrices().map_err(damaged)?, facts: sums };
-        if folds == 0 || folds > folds::MOST || !(about.cancellation >= 1.0 && about.cancellation.is_finite()) {
+        if folds == 0
+            || folds > folds::MOST
+            || !(about.cancellation >= 1.0 && about.cancellation.is_finite())
+        {
             return Err(damaged("its folds or its cancellation are none".into()));
         }
         let d = about.columns.len();
         let tally = &about.tally;
         let counts = [tally.rows, tally.dropped, tally.unlabelled].into_iter();
-        let mut counts =
-            counts.chain(tally.missing.iter().chain(&tally.rounded).map(|(_, n)| *n)).chain(about.ledger.iter().map(|e| e.rows));
-        let mut places = tally.missing.iter().chain(&tally.rounded).map(|(feature, _)| *feature as usize);
+        let mut counts = counts
+            .chain(tally.missing.iter().chain(&tally.rounded).map(|(_, n)| *n))
+            .chain(about.ledger.iter().map(|e| e.rows));
+        let mut places =
+            tally.missing.iter().chain(&tally.rounded).map(|(feature, _)| *feature as usize);
         if counts.any(|n| n > MOST_ROWS) || places.any(|feature| feature >= d) {
             return Err(damaged("it counts what cannot be".into()));
         }
-        let sums =
-            (0..folds).map(|i| Sums::restore(&format!("fold{i}"), d, &mut parts)).collect::<std::result::Result<Vec<_>, _>>();
+        let sums = (0..folds)
+            .map(|i| Sums::restore(&format!("fold{i}"), d, &mut parts))
+            .collect::<std::result::Result<Vec<_>, _>>();
         let sums = sums.map_err(damaged)?;
         let labelled = sums.iter().all(|s| s.labels.is_some() == about.labels.is_some());
         if !sums.iter().all(|s| s.fits(&sums[0])) || !labelled {

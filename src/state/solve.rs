@@ -79,7 +79,8 @@ impl Finished {
             return self;
         }
         let second = self.second.map(|c| {
-            let s = c.s.select(Axis(0), kept).select(Axis(1), kept).as_standard_layout().into_owned();
+            let s =
+                c.s.select(Axis(0), kept).select(Axis(1), kept).as_standard_layout().into_owned();
             CoMoment { moments: c.moments.part(kept), s }
         });
         Finished {
@@ -120,7 +121,9 @@ impl State {
     /// Makes a model; `say` is told what users must know.
     pub fn solve(&self, ask: &Solve, say: &dyn Fn(String)) -> Result<Model> {
         if self.about.progress.is_some() {
-            return Err(Error::Misuse("this is the checkpoint of a scan that is not done; finish the scan first".into()));
+            return Err(Error::Misuse(
+                "this is the checkpoint of a scan that is not done; finish the scan first".into(),
+            ));
         }
         let digits = self.lost_digits();
         if digits >= REFUSE_FROM_DIGITS {
@@ -136,7 +139,9 @@ impl State {
         let dropped = self.about.tally.dropped;
         if dropped > 0 && (ask.features.is_some() || ask.select.is_some()) {
             let rows = crate::report::text::count(dropped, "row");
-            say(format!("note: {rows} were dropped for nulls in any feature of the state, also those that are left out here"));
+            say(format!(
+                "note: {rows} were dropped for nulls in any feature of the state, also those that are left out here"
+            ));
         }
         let sums = self.whole();
         let finished = Finished {
@@ -167,10 +172,14 @@ impl State {
         say: &dyn Fn(String),
     ) -> Result<(ScoringReport, Vec<usize>, Array1<f64>)> {
         let (Some(labels), Some(about)) = (&finished.labels, &self.about.labels) else {
-            return Err(Error::Misuse("this state has no labels to score by; scan with --label".into()));
+            return Err(Error::Misuse(
+                "this state has no labels to score by; scan with --label".into(),
+            ));
         };
         if about.columns.len() > 1 {
-            return Err(Error::Misuse("features are scored against one label column; scan with one --label".into()));
+            return Err(Error::Misuse(
+                "features are scored against one label column; scan with one --label".into(),
+            ));
         }
         let scores = labels.scores(ask.scaling);
         let label = (about.columns.join(", "), about.classes);
@@ -208,10 +217,12 @@ impl State {
     ) -> Result<Model> {
         let features = finished.features.clone();
         let asked = self.asked(ask, &features, say);
-        let Fitted { moments, solution, tally, supervision, .. } = self.fitted(ask, &asked, finished)?;
+        let Fitted { moments, solution, tally, supervision, .. } =
+            self.fitted(ask, &asked, finished)?;
         let (mut label, mut hsic, mut total_variance, mut variances) = (None, None, None, None);
         if let Some(s) = supervision {
-            (label, hsic, total_variance, variances) = (Some(s.label), Some(s.hsic), Some(s.total_variance), s.variances);
+            (label, hsic, total_variance, variances) =
+                (Some(s.label), Some(s.hsic), Some(s.total_variance), s.variances);
         }
         let from = Provenance {
             method: ask.method,
@@ -249,7 +260,9 @@ impl State {
         }
         let Finished { second, tally, .. } = finished;
         let covariance = |second: Option<CoMoment>| {
-            let second = second.ok_or_else(|| Error::Misuse("this state has no covariance; scan with --for pca".into()))?;
+            let second = second.ok_or_else(|| {
+                Error::Misuse("this state has no covariance; scan with --for pca".into())
+            })?;
             asked.check(&second.moments, &tally)?;
             solve(second, ask.scaling, ask.components, ask.threads)
         };
@@ -260,14 +273,15 @@ impl State {
             }
             Method::Spca => {
                 let (moments, solution) = covariance(second)?;
-                let columns = self.about.labels.as_ref().map_or_else(Vec::new, |l| l.columns.clone());
+                let columns =
+                    self.about.labels.as_ref().map_or_else(Vec::new, |l| l.columns.clone());
                 let supervision = Some(identity_of(&solution, &moments, columns));
                 Ok(Fitted { moments, solution, tally, supervision, kernel: None })
             }
 
-            Method::Kpca | Method::Kspca => {
-                Err(Error::Misuse("kernel methods compare rows, which a state does not have; use fit".into()))
-            }
+            Method::Kpca | Method::Kspca => Err(Error::Misuse(
+                "kernel methods compare rows, which a state does not have; use fit".into(),
+            )),
         }
     }
 
@@ -275,13 +289,18 @@ impl State {
         let Finished { second, labels, tally, .. } = finished;
         let spec = self.label_spec(ask)?;
         if ask.with_variance && second.is_none() {
-            (asked.say)("note: this state has no covariance to tell variances by; scan with --for pca,spca".into());
+            (asked.say)(
+                "note: this state has no covariance to tell variances by; scan with --for pca,spca"
+                    .into(),
+            );
         }
         let s = second.filter(|_| ask.with_variance).map(|c| c.s);
         let gathered = match labels {
             Some(LabelMoments::Classes(c)) => Gathered::of_classes(c, tally),
             Some(LabelMoments::Numbers(c)) => Gathered::of_numbers(c, tally),
-            None => return Err(Error::Misuse("this state has no labels; scan with --label".into())),
+            None => {
+                return Err(Error::Misuse("this state has no labels; scan with --label".into()));
+            }
         };
         let mut gathered = Gathered { s, ..gathered };
         if spec.kernel == LabelKernel::Linear && spec.columns.len() > 1 {
@@ -293,7 +312,9 @@ impl State {
 
     fn label_spec(&self, ask: &Solve) -> Result<LabelSpec> {
         let labels =
-            self.about.labels.as_ref().ok_or_else(|| Error::Misuse("this state has no labels; scan with --label".into()))?;
+            self.about.labels.as_ref().ok_or_else(|| {
+                Error::Misuse("this state has no labels; scan with --label".into())
+            })?;
         let (columns, numeric) = (labels.columns.clone(), labels.numeric.clone());
         let read = labels.read();
         let kernel = match (ask.label_kernel, read) {
@@ -305,7 +326,9 @@ impl State {
                 ));
             }
             (Some(LabelKernel::Rbf), _) => {
-                return Err(Error::Misuse("an rbf kernel over labels needs the rows; use fit".into()));
+                return Err(Error::Misuse(
+                    "an rbf kernel over labels needs the rows; use fit".into(),
+                ));
             }
             (Some(kernel), _) => kernel,
         };

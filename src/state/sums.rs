@@ -3,8 +3,8 @@
 //! Holds what its parts hold: 8d² for S (three times that with `--nulls mean`), 8·d per class or label column.
 
 use crate::accumulate::{
-    Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, Cross, CrossMoments, ImputedCovariance, LabelMap,
-    Parts, Restored, SHARED_FROM, Shape, Stored, TiledCovariance,
+    Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, Cross, CrossMoments,
+    ImputedCovariance, LabelMap, Parts, Restored, SHARED_FROM, Shape, Stored, TiledCovariance,
 };
 use crate::error::Result;
 use crate::source::{Block, Nulls};
@@ -78,13 +78,19 @@ impl Sums {
     pub fn new(wanted: &Wanted) -> Sums {
         let d = wanted.features;
         let second = match wanted.nulls {
-            Nulls::Mean => Second::Imputed(ImputedCovariance::new(if wanted.second { d } else { 0 })),
-            _ if d >= SHARED_FROM && wanted.second => Second::Tiled(TiledCovariance::new(d, wanted.threads)),
+            Nulls::Mean => {
+                Second::Imputed(ImputedCovariance::new(if wanted.second { d } else { 0 }))
+            }
+            _ if d >= SHARED_FROM && wanted.second => {
+                Second::Tiled(TiledCovariance::new(d, wanted.threads))
+            }
             _ => Second::Plain(Covariance::new(if wanted.second { d } else { 0 })),
         };
         let labels = wanted.labels.as_ref().map(|labels| match labels {
             LabelsWanted::Classes(limit) => LabelSums::Classes(ClassSums::new(d, limit.clone())),
-            LabelsWanted::Numbers(q) => LabelSums::Numbers(Cross::new(d, Arc::new(LabelMap::Linear { columns: *q }))),
+            LabelsWanted::Numbers(q) => {
+                LabelSums::Numbers(Cross::new(d, Arc::new(LabelMap::Linear { columns: *q })))
+            }
         });
         Sums { second: wanted.second.then_some(second), labels }
     }
@@ -229,7 +235,9 @@ impl Stored for Sums {
         let second = match kind(parts, "second")?.as_deref() {
             None => None,
             Some("plain") => Some(Second::Plain(Covariance::restore(&features, d, parts)?)),
-            Some("imputed") => Some(Second::Imputed(ImputedCovariance::restore(&features, d, parts)?)),
+            Some("imputed") => {
+                Some(Second::Imputed(ImputedCovariance::restore(&features, d, parts)?))
+            }
             Some("tiled") => Some(Second::Tiled(TiledCovariance::restore(&features, d, parts)?)),
             Some(other) => return Err(format!("sums of kind '{other}' are unknown")),
         };
