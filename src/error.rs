@@ -3,6 +3,10 @@
 //! Every kind carries its data, so that a caller can match on it, and prints as one sentence.
 //! [`Error::exit_code`] sets misuse (2) apart from failure (1); [`Error::Internal`] sets our bugs
 //! apart from the user's data.
+//!
+//! What would help is often an option. Sentences name options as `⟦nulls=drop⟧`, and whoever shows
+//! them says how options are written there ([`phrase`]): `--nulls drop` on the command line,
+//! `nulls="drop"` in Python. `Display` writes `nulls=drop`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,15 +15,13 @@ use std::path::{Path, PathBuf};
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What went wrong.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The command line contradicts itself or asks for something that does not exist.
-    #[error("{0}")]
+    /// The options contradict each other or ask for something that does not exist.
     Misuse(String),
 
     /// The operating system refused something.
-    #[error("cannot {action} {path}: {source}", path = path.display())]
     Io {
         /// What was tried, as a verb: "read", "create", "rename".
         action: &'static str,
@@ -30,19 +32,16 @@ pub enum Error {
     },
 
     /// A file is not Parquet, is cut short, or is damaged.
-    #[error("{place}: {problem}")]
     Parquet {
         /// Where.
         place: Box<Place>,
         /// What the decoder said, and what it means.
         problem: String,
         /// The decoder's own error, where it gave one.
-        #[source]
         source: Option<Box<parquet::errors::ParquetError>>,
     },
 
-    /// The rows or columns are not what the command can work with.
-    #[error("{place}: {problem}")]
+    /// The rows or columns are not what the work needs.
     Data {
         /// Where.
         place: Box<Place>,
@@ -51,7 +50,6 @@ pub enum Error {
     },
 
     /// A column that was asked for does not exist.
-    #[error("{place}no column '{name}'; {hint}", place = place_prefix(path))]
     UnknownColumn {
         /// The file whose columns were searched.
         path: PathBuf,
@@ -62,7 +60,6 @@ pub enum Error {
     },
 
     /// The work does not fit the memory budget.
-    #[error("{what} needs {needs}, budget is {budget}; {hint}")]
     Budget {
         /// The work or buffer that is too large.
         what: String,
@@ -75,9 +72,6 @@ pub enum Error {
     },
 
     /// A label with more classes than may be held.
-    #[error(
-        "label '{label}' has more than {classes} classes, which is all there is room for; {hint}"
-    )]
     TooManyClasses {
         /// The label columns.
         label: String,
@@ -88,24 +82,9 @@ pub enum Error {
     },
 
     /// An iteration that did not reach its tolerance.
-    #[error(
-        "after {passes} passes components {components} miss the tolerance {tolerance:e} (largest residual {residual:.1e}); \
-         their eigenvalues are close to the next ones: allow more with --max-passes or --tolerance, keep them as they are \
-         with --allow-unconverged, or allow the memory of an exact form (see eigenstream plan)"
-    )]
-    Unconverged {
-        /// Which, counted from 1.
-        components: String,
-        /// Passes over the data.
-        passes: usize,
-        /// The largest residual over the first eigenvalue.
-        residual: f64,
-        /// What was asked for.
-        tolerance: f64,
-    },
+    Unconverged(Box<Unconverged>),
 
-    /// A model file that cannot be used.
-    #[error("{path}: {problem}", path = path.display())]
+    /// A model or state file that cannot be used.
     Model {
         /// The file.
         path: PathBuf,
@@ -113,12 +92,145 @@ pub enum Error {
         problem: String,
     },
 
+    /// The listener asked to stop. Nothing was written.
+    Cancelled,
+
     /// A bug in eigenstream.
-    #[error("{0} (this is a bug in eigenstream, please report it)")]
     Internal(String),
 }
 
+/// How an iteration ended that did not reach its tolerance.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unconverged {
+    /// Where the data is.
+    pub place: Place,
+    /// Which components, counted from 1.
+    pub components: Vec<usize>,
+    /// Passes over the data, or products with a kernel matrix.
+    pub iterations: usize,
+    /// What was iterated.
+    pub what: Iterated,
+    /// The largest residual over the first eigenvalue.
+    pub residual: f64,
+    /// What was asked for.
+    pub tolerance: f64,
+}
+
+/// What an iteration multiplies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Iterated {
+    /// The data, once a pass.
+    Passes,
+    /// A kernel matrix that is never held; holding it would take this many bytes.
+    Products {
+        /// Bytes to decompose it whole.
+        whole: u64,
+    },
+}
+
+impl Unconverged {
+    /// "after 30 passes components 4, 5 miss the tolerance 1e-6 (largest residual 2.0e-5)".
+    pub(crate) fn outcome(&self) -> String {
+        let Unconverged { iterations, residual, tolerance, .. } = self;
+        let what = match self.what {
+            Iterated::Passes => "passes",
+            Iterated::Products { .. } => "products",
+        };
+        let components = crate::words::ranges(&self.components);
+        format!(
+            "after {iterations} {what} components {components} miss the tolerance {tolerance:e} \
+             (largest residual {residual:.1e})"
+        )
+    }
+
+    fn sentence(&self) -> String {
+        let outcome = self.outcome();
+        let help = "allow more with ⟦max-passes⟧ or ⟦tolerance⟧, keep them as they are with \
+                    ⟦allow-unconverged⟧, or allow";
+        match self.what {
+            Iterated::Passes => format!(
+                "{outcome}; their eigenvalues are close to the next ones: {help} the memory of an \
+                 exact form (a plan tells how much)"
+            ),
+            Iterated::Products { whole } => {
+                let memory = crate::words::megabytes(whole);
+                let place = place_prefix(&self.place.file);
+                format!("{place}{outcome}: {help} ⟦memory={memory}⟧ to decompose the whole matrix")
+            }
+        }
+    }
+}
+
+/// A sentence with its options as `option(name, value)` writes them.
+pub fn phrase(sentence: &str, option: impl Fn(&str, Option<&str>) -> String) -> String {
+    let mut out = String::with_capacity(sentence.len());
+    let mut rest = sentence;
+    while let Some((before, marked)) = rest.split_once('⟦') {
+        let Some((inside, after)) = marked.split_once('⟧') else { break };
+        out.push_str(before);
+        out.push_str(&match inside.split_once('=') {
+            Some((name, value)) => option(name, Some(value)),
+            None => option(inside, None),
+        });
+        rest = after;
+    }
+    out + rest
+}
+
+/// As the library writes options: `nulls=drop`.
+pub(crate) fn plain(sentence: &str) -> String {
+    phrase(sentence, |name, value| match value {
+        Some(value) => format!("{}={value}", name.replace('-', "_")),
+        None => name.replace('-', "_"),
+    })
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&plain(&self.sentence()))
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            Error::Parquet { source: Some(source), .. } => Some(source.as_ref()),
+            _ => None,
+        }
+    }
+}
+
 impl Error {
+    /// The sentence, options marked for [`phrase`].
+    pub fn sentence(&self) -> String {
+        match self {
+            Error::Misuse(problem) => problem.clone(),
+            Error::Io { action, path, source } => {
+                format!("cannot {action} {}: {source}", path.display())
+            }
+            Error::Parquet { place, problem, .. } | Error::Data { place, problem } => {
+                format!("{place}: {problem}")
+            }
+            Error::UnknownColumn { path, name, hint } => {
+                format!("{}no column '{name}'; {hint}", place_prefix(path))
+            }
+            Error::Budget { what, needs, budget, hint } => {
+                format!("{what} needs {needs}, budget is {budget}; {hint}")
+            }
+            Error::TooManyClasses { label, classes, hint } => format!(
+                "label '{label}' has more than {classes} classes, which is all there is room for; \
+                 {hint}"
+            ),
+            Error::Unconverged(iteration) => iteration.sentence(),
+            Error::Model { path, problem } => format!("{}: {problem}", path.display()),
+            Error::Cancelled => "stopped before it was done; nothing was written".into(),
+            Error::Internal(what) => {
+                format!("{what} (this is a bug in eigenstream, please report it)")
+            }
+        }
+    }
+
     /// 2 for misuse, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -138,6 +250,10 @@ impl Error {
     ) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.as_ref().to_path_buf();
         move |source| Error::Io { action, path, source }
+    }
+
+    pub(crate) fn misuse<T>(problem: impl Into<String>) -> Result<T> {
+        Err(Error::Misuse(problem.into()))
     }
 
     pub(crate) fn data(place: Place, problem: impl Into<String>) -> Error {
@@ -215,6 +331,19 @@ mod tests {
         let place = Place::file("a.parquet").row_group(2).column("x").row(7);
         assert_eq!(place.to_string(), "a.parquet: row group 2: column 'x', row 7 (counted from 0)");
         assert_eq!(Place::file("a.parquet").to_string(), "a.parquet");
+    }
+
+    #[test]
+    fn options_are_written_as_the_front_end_writes_them() {
+        let error = Error::Misuse("choose ⟦nulls=drop⟧, or leave it out with ⟦exclude⟧".into());
+        assert_eq!(error.to_string(), "choose nulls=drop, or leave it out with exclude");
+        let python = |name: &str, value: Option<&str>| match value {
+            Some(value) => format!("{name}=\"{value}\""),
+            None => name.to_string(),
+        };
+        let said = phrase(&error.sentence(), python);
+        assert_eq!(said, "choose nulls=\"drop\", or leave it out with exclude");
+        assert_eq!(phrase("a ⟦ that is not closed", python), "a ⟦ that is not closed");
     }
 
     #[test]

@@ -16,7 +16,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}: {error}", cli::name(&cli.command));
+            eprintln!("{}: {}", cli::name(&cli.command), cli::phrase(&error.sentence()));
             ExitCode::from(error.exit_code())
         }
     }

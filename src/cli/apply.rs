@@ -11,13 +11,13 @@ use crate::model::Model;
 use crate::pass::{self, Crew};
 use crate::project::Projector;
 use crate::project::preimage::FixedPoint;
-use crate::report::text::{count, thousands};
 use crate::report::{self, Talk};
 use crate::sink::parquet::is_one_file;
 use crate::sink::{Encoder, ParquetSink, Sink};
 use crate::source::{
     Block, Dataset, FeatureColumn, Features, Nulls, ParquetSource, Source, Tally, Want, inputs,
 };
+use crate::words::{count, thousands};
 use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch};
 use arrow_schema::Field;
 use ndarray::{Array2, ArrayView2};

@@ -35,7 +35,6 @@ use crate::accumulate::{
 use crate::budget::{Budget, Ledger, Phase};
 use crate::kernel::ridge;
 use crate::pass::window;
-use crate::report::text::count;
 use crate::solve::rules::Components;
 use crate::solve::supervised::smaller_side;
 use crate::solve::{Form, kernel, krylov, randomized};
@@ -43,6 +42,7 @@ use crate::source::block::Precision;
 use crate::source::parquet::DecodeBytes;
 use crate::source::spool::Number;
 use crate::source::{Nulls, Want, block_rows, columnwise};
+use crate::words::count;
 
 /// No label has more classes than this: it would be an id.
 const MOST_CLASSES: u64 = 10_000_000;

@@ -9,7 +9,6 @@ use super::supervised::is_identity;
 use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
 use crate::model::{KernelReport, KernelSide, LedgerEntry, Method, Model, Provenance};
-use crate::report::text::{count, passes, products, some, thousands};
 use crate::report::{self, Talk};
 use crate::sink::staged::check_file;
 use crate::solve::rules::Components;
@@ -18,6 +17,7 @@ use crate::solve::supervised::LabelKernel;
 use crate::solve::{Form, Scaling};
 use crate::source::{LabelRead, Nulls, Tally};
 use crate::state::ask::{Fitted, identity_of};
+use crate::words::{count, passes, products, some, thousands};
 use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
@@ -77,7 +77,7 @@ pub fn achievement(model: &Model) -> String {
     let percent = |shares: &[f64]| 100.0 * shares.iter().sum::<f64>();
     match (&model.header.label, model.explained_variance_ratio()) {
         (Some(label), _) if label.kernel != LabelKernel::Identity => {
-            let hsic = crate::report::text::number(model.header.hsic.unwrap_or(0.0));
+            let hsic = crate::words::five_digits(model.header.hsic.unwrap_or(0.0));
             let about = if label.features.is_some() { "about " } else { "" };
             format!(
                 "carrying {:.2} % of the dependence on the labels (HSIC {about}{hsic})",

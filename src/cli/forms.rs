@@ -14,7 +14,7 @@ use crate::accumulate::{
     Accumulate, CoMoment, Covariance, Gram, GramSums, ImputedCovariance, Moments, Product,
     SHARED_FROM, Sketch, Spread, TiledCovariance,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Iterated, Result, Unconverged};
 use crate::pass::{self, Crew};
 use crate::report::Talk;
 use crate::report::progress::Progress;
@@ -276,7 +276,7 @@ impl Passes<'_> {
         if missed.is_empty() {
             return Ok(Fitted { moments, solution, tally, supervision: None, kernel: None });
         }
-        let which = crate::report::text::ranges(missed);
+        let which = crate::words::ranges(missed);
         if let Some(exact) = self.plan.alternative(Form::Primal) {
             self.talk.say(format!(
                 "note: after {count} passes components {which} miss the tolerance (largest residual {residual:.1e}); the primal form fits and takes over"
@@ -290,12 +290,14 @@ impl Passes<'_> {
             ));
             return Ok(Fitted { moments, solution, tally, supervision: None, kernel: None });
         }
-        Err(Error::Unconverged {
-            components: which,
-            passes: count,
+        Err(Error::Unconverged(Box::new(Unconverged {
+            place: crate::error::Place::default(),
+            components: missed.to_vec(),
+            iterations: count,
+            what: Iterated::Passes,
             residual,
             tolerance: self.spec.tolerance(),
-        })
+        })))
     }
 
     fn tolerance(&self) -> Tolerance {

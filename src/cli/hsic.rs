@@ -14,11 +14,11 @@ use crate::kernel::{Kernel, KernelKind};
 use crate::model::Model;
 use crate::pass::{self, Crew};
 use crate::project::Projector;
-use crate::report::text::{count, number};
 use crate::report::{self, Talk};
 use crate::solve::hsic::{Dependence, RowLabels, linear_traces, permutations};
 use crate::solve::supervised::{self, LabelKernel};
 use crate::source::{LabelRead, Mapped, ParquetSource, Source, Tally, Want};
+use crate::words::{count, five_digits};
 use ndarray::{Array2, Axis};
 use serde_json::json;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub fn run(args: &HsicArgs, talk: Talk) -> Result<()> {
     let what = if model.is_some() { "scores" } else { "features" };
     let mut page = format!(
         "HSIC {}  ({} kernel over {d} {what}, {} kernel over {}, {})\n",
-        number(answer.hsic),
+        five_digits(answer.hsic),
         question.kind(),
         labels.kernel,
         labels.want.columns.join(", "),
@@ -75,7 +75,7 @@ pub fn run(args: &HsicArgs, talk: Talk) -> Result<()> {
         page += &format!(
             "p = {p:.4}  ({} shuffles of the labels, the largest HSIC {})\n",
             args.permutations,
-            number(largest)
+            five_digits(largest)
         );
     }
     if answer.dropped > 0 {

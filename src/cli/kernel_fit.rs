@@ -18,7 +18,6 @@ use crate::kernel::ridge::LEARNED_FROM;
 use crate::kernel::{Basis, Comparands, Fourier, Kernel, KernelMap, Ridge};
 use crate::model::{Approximation, ClassReport, KernelReport, KernelSide, PreimageReport};
 use crate::pass::Crew;
-use crate::report::text::count;
 use crate::solve::kernel::{self, KernelMatrix, KernelMeans, KernelProblem, Negative, TOLERANCE};
 use crate::solve::krylov::Tolerance;
 use crate::solve::landmarks::{self, Landmarks, shuffled};
@@ -26,6 +25,7 @@ use crate::solve::supervised::{LabelKernel, label_factor, one_hot};
 use crate::solve::{Form, Solution, solve};
 use crate::source::{Block, Mapped, Prepare};
 use crate::state::ask::{Fitted, LISTED_CLASSES, Supervision, text};
+use crate::words::count;
 use ndarray::{Array1, Array2, Axis};
 
 /// Rows that landmarks are chosen among, for each of them.
@@ -191,7 +191,7 @@ impl Passes<'_> {
         else {
             return Ok(());
         };
-        let components = crate::report::text::ranges(&iteration.unconverged);
+        let components = crate::words::ranges(&iteration.unconverged);
         let (passes, residual, tolerance) =
             (iteration.passes, solution.certificate.max_residual, iteration.tolerance);
         if !self.spec.allow_unconverged {

@@ -13,11 +13,11 @@ use crate::error::{Error, Result};
 use crate::kernel::{Kernel, KernelKind};
 use crate::model::Method;
 use crate::report::Talk;
-use crate::report::text::number;
 use crate::solve::Form;
 use crate::solve::kernel::{DENSE_UP_TO, SPILL_FROM, spill_bytes};
 use crate::source::block::Precision;
 use crate::source::spool::free_bytes;
+use crate::words::five_digits;
 use ndarray::{Array1, Array2};
 use std::path::PathBuf;
 
@@ -256,7 +256,7 @@ impl KernelArgs {
                 let gamma = median();
                 talk.say(format!(
                     "gamma {}: 1 over twice the median squared distance of a sample",
-                    number(gamma)
+                    five_digits(gamma)
                 ));
                 (gamma, "median")
             }

@@ -82,3 +82,15 @@ fn inspect(args: &InspectArgs) -> Result<()> {
     };
     report::print(&text)
 }
+
+/// A sentence with its options as they are typed: `⟦nulls=drop⟧` becomes `--nulls drop`.
+pub fn phrase(sentence: &str) -> String {
+    crate::error::phrase(sentence, |name, value| {
+        let flag = match name {
+            "components" => "-k".to_string(),
+            "output" => "-o".to_string(),
+            name => format!("--{name}"),
+        };
+        value.map_or_else(|| flag.clone(), |value| format!("{flag} {value}"))
+    })
+}

@@ -13,7 +13,6 @@ use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
 use crate::model::{LedgerEntry, Method};
 use crate::pass::{self, Crew};
-use crate::report::text::count;
 use crate::report::{self, Talk};
 use crate::sink::staged::check_file;
 use crate::solve::supervised::LabelKernel;
@@ -21,6 +20,7 @@ use crate::source::{Block, Dataset, LabelRead, LabelWant, Nulls, ParquetSource, 
 use crate::state::folds::fold_of;
 use crate::state::sums::{LabelsWanted, Sums, Wanted};
 use crate::state::{About, Known, Ledger, Progress, State, StateLabels, StateTally};
+use crate::words::count;
 use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};

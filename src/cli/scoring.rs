@@ -10,13 +10,13 @@ use super::plan::{FitPlan, PLANNED_CLASSES};
 use crate::accumulate::{ClassLimit, ClassSums, CoMoment, Cross, LabelMap, Moments};
 use crate::error::{Error, Result};
 use crate::model::ScoringReport;
-use crate::report::text::count;
 use crate::solve::scoring::{self, Keep};
 use crate::solve::solve;
 use crate::source::block::Precision;
 use crate::source::{LabelRead, LabelWant, ParquetSource, Tally, Want};
 use crate::state::Select;
 use crate::state::ask::{Fitted, Gathered, narrowed};
+use crate::words::count;
 use ndarray::{Array1, Axis};
 use std::sync::Arc;
 

@@ -5,7 +5,6 @@ use super::fit::{achievement, announce, summary, tell_model};
 use super::scan::{Scan, describe, only_new, same_file};
 use crate::error::{Error, Result};
 use crate::model::{Method, Model};
-use crate::report::text::{count, number};
 use crate::report::{self, Talk};
 use crate::sink::staged::{StagedDir, check_file};
 use crate::solve::scoring::Keep;
@@ -14,6 +13,7 @@ use crate::solve::{Form, Scaling};
 use crate::source::columns::matching;
 use crate::state::folds::Choice;
 use crate::state::{Select, Solve, State, WARN_FROM_DIGITS};
+use crate::words::{count, five_digits};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -218,7 +218,7 @@ fn one(state: &State, args: &SolveArgs, talk: Talk) -> Result<(Model, Option<Cho
         };
         let what = if args.score_by.is_some() { "feature" } else { "component" };
         let tried: Vec<String> =
-            found.tried.iter().map(|(n, e)| format!("{n} → {}", number(*e))).collect();
+            found.tried.iter().map(|(n, e)| format!("{n} → {}", five_digits(*e))).collect();
         talk.say(format!(
             "by {} folds, the share of the label left untold: {}",
             state.folds().len(),

@@ -97,12 +97,12 @@ impl Progress {
         format!(
             "{}: {} of {} {noun} ({:.0} %), {} of {}, {} {noun}/s, {:.0} s left",
             self.what,
-            super::text::thousands(rows),
-            super::text::thousands(self.rows),
+            crate::words::thousands(rows),
+            crate::words::thousands(self.rows),
             100.0 * rows as f64 / self.rows.max(1) as f64,
             Bytes(bytes.min(self.bytes)),
             Bytes(self.bytes),
-            super::text::thousands(rate as u64),
+            crate::words::thousands(rate as u64),
             left,
             noun = self.noun
         )
@@ -146,7 +146,7 @@ impl Drop for Progress {
 
 fn bar(what: &'static str, noun: &'static str, rows: u64) -> ProgressBar {
     let rate = move |state: &ProgressState, w: &mut dyn std::fmt::Write| {
-        let _ = write!(w, "{} {noun}/s", super::text::thousands(state.per_sec() as u64));
+        let _ = write!(w, "{} {noun}/s", crate::words::thousands(state.per_sec() as u64));
     };
     let template = format!("{what} {{wide_bar}} {{percent}} %  {{msg}}  {{rate}}  {{eta}} left");
     let style =

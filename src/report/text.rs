@@ -2,6 +2,7 @@
 
 use crate::model::{Form, KernelReport, LabelReport, Model};
 use crate::solve::supervised::LabelKernel;
+use crate::words::{count, five_digits, passes, products, ranges, some, thousands};
 use std::fmt::Write;
 
 /// Classes listed.
@@ -11,37 +12,6 @@ const SHOWN_CLASSES: usize = 12;
 const SHOWN_COMPONENTS: usize = 20;
 const SHOWN_LOADINGS: usize = 5;
 const BAR: usize = 30;
-
-/// 4000000 → 4,000,000.
-pub fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out
-}
-
-/// "1 file", "3 files".
-pub fn count(n: u64, noun: &str) -> String {
-    format!("{} {noun}{}", thousands(n), if n == 1 { "" } else { "s" })
-}
-
-/// Five significant digits, in the notation that is shorter to read.
-pub fn number(x: f64) -> String {
-    let magnitude = x.abs();
-    if x == 0.0 {
-        "0".into()
-    } else if (1e-4..1e7).contains(&magnitude) {
-        let decimals = (4 - magnitude.log10().floor() as i32).max(0) as usize;
-        format!("{x:.decimals$}")
-    } else {
-        format!("{x:.4e}")
-    }
-}
 
 /// The page that `inspect` prints.
 pub fn model(model: &Model) -> String {
@@ -106,7 +76,7 @@ fn head(model: &Model, page: &mut String) {
         facts.push("standardized (n−1)".into());
     }
     if let Some(w) = &h.weight {
-        facts.push(format!("frequency weights from '{}' (sum {})", w.column, number(w.sum)));
+        facts.push(format!("frequency weights from '{}' (sum {})", w.column, five_digits(w.sum)));
     }
     if h.precision == crate::source::block::Precision::Mixed {
         facts.push("mixed precision".into());
@@ -163,13 +133,13 @@ fn scree(model: &Model, page: &mut String) {
             let more = rank - model.n_components();
             let _ = match model.header.method.is_supervised() {
                 false => {
-                    let next = number(next / model.header.degrees_of_freedom);
+                    let next = five_digits(next / model.header.degrees_of_freedom);
                     writeln!(page, "      not kept: {more} more, the next with variance {next}")
                 }
                 true => writeln!(
                     page,
                     "      not kept: {more} more, the next with eigenvalue {}",
-                    number(next)
+                    five_digits(next)
                 ),
             };
         }
@@ -179,13 +149,18 @@ fn scree(model: &Model, page: &mut String) {
         }
     }
     if let Some(total) = model.header.total_variance {
-        let _ = writeln!(page, "      total variance {}", number(total));
+        let _ = writeln!(page, "      total variance {}", five_digits(total));
     }
 }
 
 fn variances(model: &Model, variance: &[f64], ratio: &[f64], page: &mut String) {
-    let width =
-        variance.iter().take(SHOWN_COMPONENTS).map(|v| number(*v).len()).max().unwrap_or(0).max(8);
+    let width = variance
+        .iter()
+        .take(SHOWN_COMPONENTS)
+        .map(|v| five_digits(*v).len())
+        .max()
+        .unwrap_or(0)
+        .max(8);
     let _ = writeln!(page, "\n  pc  {:>width$}    share    total  scree", "variance");
     let mut total = 0.0;
     for (i, (v, r)) in variance.iter().zip(ratio).enumerate() {
@@ -195,7 +170,7 @@ fn variances(model: &Model, variance: &[f64], ratio: &[f64], page: &mut String) 
                 page,
                 "{:>4}  {:>width$}  {:>6.2} %  {:>6.2} %  {}",
                 i + 1,
-                number(*v),
+                five_digits(*v),
                 100.0 * r,
                 100.0 * total,
                 bar(v / variance[0])
@@ -217,8 +192,14 @@ fn dependence(
     page: &mut String,
 ) {
     let shown = model.n_components().min(SHOWN_COMPONENTS);
-    let width =
-        model.eigenvalues.iter().take(shown).map(|v| number(*v).len()).max().unwrap_or(0).max(10);
+    let width = model
+        .eigenvalues
+        .iter()
+        .take(shown)
+        .map(|v| five_digits(*v).len())
+        .max()
+        .unwrap_or(0)
+        .max(10);
     let head = if variance.is_some() { "  of variance" } else { "" };
     let _ = writeln!(page, "\n  pc  {:>width$}  of HSIC{head}  scree", "eigenvalue");
     for i in 0..shown {
@@ -228,7 +209,7 @@ fn dependence(
             page,
             "{:>4}  {:>width$}  {:>5.2} %{share}  {}",
             i + 1,
-            number(model.eigenvalues[i]),
+            five_digits(model.eigenvalues[i]),
             100.0 * label.hsic_share[i],
             bar(model.eigenvalues[i] / model.eigenvalues[0])
         );
@@ -236,7 +217,7 @@ fn dependence(
     let _ = writeln!(
         page,
         "      HSIC of the scores with the labels {}",
-        number(model.header.hsic.unwrap_or(0.0))
+        five_digits(model.header.hsic.unwrap_or(0.0))
     );
 }
 
@@ -249,7 +230,7 @@ fn centroids(model: &Model, page: &mut String) {
     for class in label.classes.iter().take(SHOWN_CLASSES) {
         let name = class.class.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let scores: Vec<String> =
-            class.centroid.iter().take(5).map(|z| format!("{:>9}", number(*z))).collect();
+            class.centroid.iter().take(5).map(|z| format!("{:>9}", five_digits(*z))).collect();
         let _ = writeln!(page, "  {name:<16} {:>11}  {}", weight(class.weight), scores.join(" "));
     }
     if label.classes.len() > SHOWN_CLASSES {
@@ -280,7 +261,7 @@ fn rules(model: &Model, page: &mut String) {
             s.by,
             s.kept,
             s.candidates.len(),
-            number(s.cut),
+            five_digits(s.cut),
             some(&model.header.features.names().collect::<Vec<_>>())
         );
     }
@@ -358,60 +339,14 @@ fn loadings(model: &Model, page: &mut String) {
     }
 }
 
-/// "7 products with the kernel matrix".
-pub fn products(n: usize) -> String {
-    format!("{} with the kernel matrix", count(n as u64, "product"))
-}
-
-/// "1 pass", "3 passes".
-pub fn passes(n: usize) -> String {
-    if n == 1 { "1 pass".into() } else { format!("{n} passes") }
-}
-
-/// "1, 4 to 7, 9" of ascending numbers.
-pub fn ranges(numbers: &[usize]) -> String {
-    let runs = numbers.chunk_by(|a, b| a + 1 == *b);
-    let text = |run: &[usize]| match run {
-        [one] => one.to_string(),
-        [a, b] => format!("{a}, {b}"),
-        _ => format!("{} to {}", run[0], run[run.len() - 1]),
-    };
-    runs.map(text).collect::<Vec<_>>().join(", ")
-}
-
 /// A weight: rows as they are counted, or a number.
 fn weight(w: f64) -> String {
-    if w.fract() == 0.0 { thousands(w as u64) } else { number(w) }
-}
-
-/// The first few of many.
-pub fn some(names: &[String]) -> String {
-    const FEW: usize = 6;
-    if names.len() <= FEW {
-        return names.join(", ");
-    }
-    format!("{} and {} more", names[..FEW].join(", "), names.len() - FEW)
+    if w.fract() == 0.0 { thousands(w as u64) } else { five_digits(w) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_read_well() {
-        assert_eq!(thousands(0), "0");
-        assert_eq!(thousands(4_000_000), "4,000,000");
-        assert_eq!(number(123.456789), "123.46");
-        assert_eq!(number(0.000123456), "0.00012346");
-        assert_eq!(number(1.5e-9), "1.5000e-9");
-        assert_eq!(count(1, "row"), "1 row");
-    }
-
-    #[test]
-    fn runs_are_shortened() {
-        assert_eq!(ranges(&[1, 2, 4, 5, 6, 9]), "1, 2, 4 to 6, 9");
-        assert_eq!(ranges(&[]), "");
-    }
 
     #[test]
     fn bars_grow_with_the_share() {

@@ -87,7 +87,7 @@ fn entries_above(row: u64, n: u64) -> u64 {
 }
 
 /// What is said of a kernel that is not finite.
-const OVERFLOWS: &str = "the kernel overflows: its arguments are too large; scale the columns with --standardize, or give a smaller --gamma or --degree";
+const OVERFLOWS: &str = "the kernel overflows: its arguments are too large; scale the columns with ⟦standardize⟧, or give a smaller ⟦gamma⟧ or ⟦degree⟧";
 
 /// K over some rows, made by tiles.
 pub struct KernelMatrix<'a> {
@@ -358,7 +358,7 @@ impl KernelProblem<'_> {
             (self.say)(match missed.is_empty() {
                 true => {
                     format!(
-                        "note: {products} products do not reach -k {}; the whole matrix fits and is decomposed",
+                        "note: {products} products do not reach ⟦components={}⟧; the whole matrix fits and is decomposed",
                         self.asked
                     )
                 }
@@ -448,7 +448,7 @@ impl KernelProblem<'_> {
             let share = 100.0 * cumulated(&found.values, means.trace).last().unwrap_or(0.0);
             let known = found.values.len();
             return Err(Error::Misuse(format!(
-                "-k {} is out of reach: {known} components explain {share:.1} % of the variance; give a number of components",
+                "⟦components={}⟧ is out of reach: {known} components explain {share:.1} % of the variance; give a number of components",
                 self.asked
             )));
         }

@@ -37,7 +37,7 @@ pub fn refusal(asked: Components) -> Option<String> {
     match asked {
         Components::Count(_) | Components::Ratio(_) => None,
         rule => Some(format!(
-            "-k {rule} needs the whole spectrum, and it finds the leading components only"
+            "⟦components={rule}⟧ needs the whole spectrum, and it finds the leading components only"
         )),
     }
 }
@@ -128,7 +128,7 @@ impl Operator {
         if k == 0 && matches!(asked, Components::Ratio(_)) {
             let share = cumulated(&found.values, self.trace()).last().unwrap_or(0.0);
             return Err(Error::Misuse(format!(
-                "-k {asked} is out of reach of the randomized form: {} components explain {:.1} % of the variance; give a number of components, or allow more memory for an exact form",
+                "⟦components={asked}⟧ is out of reach of the randomized form: {} components explain {:.1} % of the variance; give a number of components, or allow more memory for an exact form",
                 found.values.len(),
                 100.0 * share
             )));

@@ -145,7 +145,7 @@ impl Rules {
         };
         answer.map_err(|reason| {
             Error::Misuse(format!(
-                "-k {asked} cannot choose: {reason}; give a number of components"
+                "⟦components={asked}⟧ cannot choose: {reason}; give a number of components"
             ))
         })
     }

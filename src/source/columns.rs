@@ -283,7 +283,7 @@ impl Choice {
             Some(d) => {
                 let place = Place::file(&dataset.files[d.file].path).column(&d.column);
                 let problem = format!(
-                    "{}; choose the features with --columns, or leave this one out with --exclude",
+                    "{}; choose the features with ⟦columns⟧, or leave this one out with ⟦exclude⟧",
                     d.problem
                 );
                 Err(Error::data(place, problem))
@@ -302,7 +302,7 @@ fn distinct_names(features: &Features, dataset: &Dataset) -> Result<()> {
             let place = Place::file(dataset.first_path()).column(name);
             Err(Error::data(
                 place,
-                "is a column and an element of a vector column; leave one out with --exclude",
+                "is a column and an element of a vector column; leave one out with ⟦exclude⟧",
             ))
         }
     }
@@ -369,7 +369,7 @@ pub fn matching(
     let chosen = |j: &usize| (columns.is_empty() || included.contains(j)) && !excluded.contains(j);
     let kept: Vec<usize> = (0..names.len()).filter(chosen).collect();
     match kept.is_empty() {
-        true => Err(Error::Misuse("no feature is left; --exclude leaves all of them out".into())),
+        true => Err(Error::Misuse("no feature is left; ⟦exclude⟧ leaves all of them out".into())),
         false => Ok(Some(kept)),
     }
 }
@@ -471,7 +471,7 @@ pub fn unknown<'a>(
         Some(near) => format!("did you mean '{near}'?"),
         None => format!(
             "columns are {}",
-            crate::report::text::some(&names.map(str::to_string).collect::<Vec<_>>())
+            crate::words::some(&names.map(str::to_string).collect::<Vec<_>>())
         ),
     };
     Error::UnknownColumn { path: path.to_path_buf(), name: name.to_string(), hint }

@@ -167,7 +167,7 @@ impl Densify<'_> {
                 Place::file(self.path).column(want.columns.join(", ")).row(first_row + *row as u64);
             return Err(Error::data(
                 place,
-                "has no label; --nulls drop leaves such rows out, and no other policy invents one",
+                "has no label; ⟦nulls=drop⟧ leaves such rows out, and no other policy invents one",
             ));
         }
         let Some(cell) = block.missing.first() else { return Ok(block) };
@@ -264,7 +264,7 @@ impl Densify<'_> {
         Error::data(
             place,
             format!(
-                "has {len} elements where {width} are expected; a vector column needs the same length in every row, leave it out with --exclude"
+                "has {len} elements where {width} are expected; a vector column needs the same length in every row, leave it out with ⟦exclude⟧"
             ),
         )
     }

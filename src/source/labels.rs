@@ -156,7 +156,7 @@ pub fn read(
                 y.columns_mut().into_iter().zip(arrays).zip(&want.columns)
             {
                 if super::densify::count_rounded(array) > 0 {
-                    let problem = "has integers beyond 2^53, which a number cannot tell apart; with --classes they are labels all the same";
+                    let problem = "has integers beyond 2^53, which a number cannot tell apart; with ⟦classes⟧ they are labels all the same";
                     return Err(Error::data(place(name, 0), problem));
                 }
                 let numbers = super::densify::as_f64(array, &place(name, 0).file, name)?;

@@ -448,7 +448,7 @@ pub(crate) fn first_width(dataset: &Dataset, column: &str) -> Result<usize> {
     }
     Err(Error::data(
         Place::file(dataset.first_path()).column(column),
-        "is null in every row; leave it out with --exclude",
+        "is null in every row; leave it out with ⟦exclude⟧",
     ))
 }
 

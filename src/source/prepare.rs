@@ -41,7 +41,7 @@ impl Prepare {
         if self.normalize {
             let lengths = lengths(&y);
             if let Some(row) = lengths.iter().position(|l| !(*l > 0.0 && l.is_finite())) {
-                let problem = "has no direction: all its features are 0, and the cosine kernel divides by their length; leave it out, or choose another --kernel";
+                let problem = "has no direction: all its features are 0, and the cosine kernel divides by their length; leave it out, or choose another ⟦kernel⟧";
                 return Err(Error::data(place(row), problem));
             }
             dense::scale_rows(&mut y, &lengths.mapv(f64::recip));

@@ -172,11 +172,11 @@ pub fn check_dir(dir: &Path, bytes: u64) -> Result<()> {
     let refuse = |problem: String| Err(Error::data(crate::error::Place::file(dir), problem));
     if !dir.is_dir() {
         let wrong = if dir.exists() { "is not a directory" } else { "does not exist" };
-        return refuse(format!("{wrong}; --temp-dir needs a directory for temporary files"));
+        return refuse(format!("{wrong}; ⟦temp-dir⟧ needs a directory for temporary files"));
     }
     match free_bytes(dir) {
         Some(free) if free < bytes => refuse(format!(
-            "has {} free, but {} are needed for a copy of the data cut by features; choose another --temp-dir",
+            "has {} free, but {} are needed for a copy of the data cut by features; choose another ⟦temp-dir⟧",
             crate::budget::Bytes(free),
             crate::budget::Bytes(bytes)
         )),
@@ -239,7 +239,7 @@ mod tests {
     fn a_directory_without_room_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let said = check_dir(dir.path(), u64::MAX).unwrap_err().to_string();
-        assert!(said.contains("are needed") && said.contains("--temp-dir"), "{said}");
+        assert!(said.contains("are needed") && said.contains("temp_dir"), "{said}");
         assert!(
             check_dir(&dir.path().join("none"), 1)
                 .unwrap_err()

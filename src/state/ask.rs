@@ -7,12 +7,12 @@ use super::Select;
 use crate::accumulate::{ClassMoments, CrossMoments, Moments};
 use crate::error::{Error, Place, Result};
 use crate::model::{ClassReport, KernelSide, LabelReport, ScoringReport};
-use crate::report::text::{count, thousands};
 use crate::solve::rules::Components;
 use crate::solve::scoring;
 use crate::solve::supervised::{self, LabelKernel};
 use crate::solve::{Form, Scaling, Solution};
 use crate::source::{Features, LabelRead, Tally};
+use crate::words::{count, thousands};
 use ndarray::{Array1, Array2, Axis};
 use std::path::PathBuf;
 
@@ -226,7 +226,7 @@ impl Ask<'_> {
         if kept.is_empty() {
             let best = scores.iter().fold(0.0f64, |a, b| a.max(b.abs()));
             return Err(format!(
-                "no feature scores as much as --score-threshold; the best scores {best}"
+                "no feature scores as much as ⟦score-threshold⟧; the best scores {best}"
             ));
         }
         let (by, classes) = label;
@@ -307,7 +307,7 @@ impl Ask<'_> {
         let name = |j: usize| self.features.name(j);
         if let Some(j) = moments.mean.iter().position(|m| m.is_nan()) {
             return refuse(format!(
-                "column '{}' is null in every row and has no mean; leave it out with --exclude",
+                "column '{}' is null in every row and has no mean; leave it out with ⟦exclude⟧",
                 name(j)
             ));
         }

@@ -74,7 +74,7 @@ impl State {
     pub fn choose_components(&self, ask: &Solve) -> Result<Choice> {
         let Components::Count(most) = ask.components else {
             return Err(Error::Misuse(
-                "--folds tries components up to a number; give -k as one".into(),
+                "⟦folds⟧ tries components up to a number; give ⟦components⟧ as one".into(),
             ));
         };
         let ask = Solve { method: Method::Spca, ..ask.clone() };
@@ -91,7 +91,7 @@ impl State {
         fit: impl Fn(&State) -> Result<Vec<(usize, Model, usize)>>,
     ) -> Result<Choice> {
         if self.sums.len() < 2 {
-            return Err(Error::Misuse("this state has no folds; scan with --folds".into()));
+            return Err(Error::Misuse("this state has no folds; scan with ⟦folds⟧".into()));
         }
         let classes = self.classes();
         let mut left = vec![(0.0, 0usize); tries.len()];
@@ -101,7 +101,7 @@ impl State {
             let (known, held) = (side(&train.whole(), &classes)?, side(&self.sums[out], &classes)?);
             if held.second.moments.weight == 0.0 || known.second.moments.weight <= 1.0 {
                 return Err(Error::Misuse(format!(
-                    "fold {} has too few rows; scan with fewer --folds",
+                    "fold {} has too few rows; scan with fewer ⟦folds⟧",
                     out + 1
                 )));
             }
@@ -170,7 +170,7 @@ impl State {
 fn side(sums: &Sums, classes: &[Class]) -> Result<Side> {
     let missing = || {
         Error::Misuse(
-            "cross-validation needs covariance and labels; scan with --label and --for pca,spca"
+            "cross-validation needs covariance and labels; scan with ⟦label⟧ and ⟦for=pca,spca⟧"
                 .into(),
         )
     };

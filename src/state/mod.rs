@@ -289,7 +289,7 @@ impl State {
             Some((entry, Known::Same(path))) => {
                 let under = if path == entry.path { String::new() } else { format!(" as {path}") };
                 let problem =
-                    format!("is in the state already{under}; --skip-known passes it over");
+                    format!("is in the state already{under}; ⟦skip-known⟧ passes it over");
                 Err(Error::data(Place::file(&entry.path), problem))
             }
             Some((entry, Known::Changed)) => {
@@ -336,14 +336,14 @@ impl State {
         }
         match () {
             () if mine.labels != other.labels => differ("labels"),
-            () if mine.nulls != other.nulls => differ("--nulls"),
+            () if mine.nulls != other.nulls => differ("⟦nulls⟧"),
             () if mine.weight != other.weight => differ("weights"),
-            () if mine.precision != other.precision => differ("--precision"),
+            () if mine.precision != other.precision => differ("⟦precision⟧"),
             () if mine.group != other.group => differ("groups"),
             () if sums.len() != self.sums.len() || mine.fold_seed != other.fold_seed => {
                 differ("folds")
             }
-            () if !sums.iter().all(|s| s.fits(&self.sums[0])) => differ("statistics (--for)"),
+            () if !sums.iter().all(|s| s.fits(&self.sums[0])) => differ("statistics (⟦for⟧)"),
             () => Ok(()),
         }
     }

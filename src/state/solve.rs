@@ -138,7 +138,7 @@ impl State {
         }
         let dropped = self.about.tally.dropped;
         if dropped > 0 && (ask.features.is_some() || ask.select.is_some()) {
-            let rows = crate::report::text::count(dropped, "row");
+            let rows = crate::words::count(dropped, "row");
             say(format!(
                 "note: {rows} were dropped for nulls in any feature of the state, also those that are left out here"
             ));
@@ -173,12 +173,12 @@ impl State {
     ) -> Result<(ScoringReport, Vec<usize>, Array1<f64>)> {
         let (Some(labels), Some(about)) = (&finished.labels, &self.about.labels) else {
             return Err(Error::Misuse(
-                "this state has no labels to score by; scan with --label".into(),
+                "this state has no labels to score by; scan with ⟦label⟧".into(),
             ));
         };
         if about.columns.len() > 1 {
             return Err(Error::Misuse(
-                "features are scored against one label column; scan with one --label".into(),
+                "features are scored against one label column; scan with one ⟦label⟧".into(),
             ));
         }
         let scores = labels.scores(ask.scaling);
@@ -261,7 +261,7 @@ impl State {
         let Finished { second, tally, .. } = finished;
         let covariance = |second: Option<CoMoment>| {
             let second = second.ok_or_else(|| {
-                Error::Misuse("this state has no covariance; scan with --for pca".into())
+                Error::Misuse("this state has no covariance; scan with ⟦for=pca⟧".into())
             })?;
             asked.check(&second.moments, &tally)?;
             solve(second, ask.scaling, ask.components, ask.threads)
@@ -290,7 +290,7 @@ impl State {
         let spec = self.label_spec(ask)?;
         if ask.with_variance && second.is_none() {
             (asked.say)(
-                "note: this state has no covariance to tell variances by; scan with --for pca,spca"
+                "note: this state has no covariance to tell variances by; scan with ⟦for=pca,spca⟧"
                     .into(),
             );
         }
@@ -299,7 +299,7 @@ impl State {
             Some(LabelMoments::Classes(c)) => Gathered::of_classes(c, tally),
             Some(LabelMoments::Numbers(c)) => Gathered::of_numbers(c, tally),
             None => {
-                return Err(Error::Misuse("this state has no labels; scan with --label".into()));
+                return Err(Error::Misuse("this state has no labels; scan with ⟦label⟧".into()));
             }
         };
         let mut gathered = Gathered { s, ..gathered };
@@ -313,7 +313,7 @@ impl State {
     fn label_spec(&self, ask: &Solve) -> Result<LabelSpec> {
         let labels =
             self.about.labels.as_ref().ok_or_else(|| {
-                Error::Misuse("this state has no labels; scan with --label".into())
+                Error::Misuse("this state has no labels; scan with ⟦label⟧".into())
             })?;
         let (columns, numeric) = (labels.columns.clone(), labels.numeric.clone());
         let read = labels.read();
@@ -322,7 +322,7 @@ impl State {
             (None, LabelRead::Numbers) => LabelKernel::Linear,
             (Some(LabelKernel::Delta), LabelRead::Numbers) => {
                 return Err(Error::Misuse(
-                    "this state has its labels as numbers; scan with --classes for --label-kernel delta".into(),
+                    "this state has its labels as numbers; scan with ⟦classes⟧ for ⟦label-kernel=delta⟧".into(),
                 ));
             }
             (Some(LabelKernel::Rbf), _) => {

@@ -1,0 +1,74 @@
+//! What a run tells while it works, and whether it may go on.
+//!
+//! A front end implements [`Listener`]; every part of it may be left out. Held: nothing.
+
+use crate::error::{Error, Result};
+use crate::note::Note;
+
+/// Told what a run does. Called from several threads.
+pub trait Listener: Sync {
+    /// Something a user should know.
+    fn note(&self, _note: &Note) {}
+
+    /// A stage begins. Stages follow each other, they do not nest.
+    fn begin(&self, _stage: &Stage) {}
+
+    /// Some more of the stage's items, of some stored bytes, are done.
+    fn advance(&self, _items: u64, _bytes: u64) {}
+
+    /// The stage has ended.
+    fn end(&self) {}
+
+    /// True when the run is to stop. Asked once a block; the run then ends with
+    /// [`Error::Cancelled`] and leaves nothing behind.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody listens.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Quiet;
+
+impl Listener for Quiet {}
+
+/// One reading of the data, or another piece of work whose length is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stage {
+    /// What is counted: "rows", "features".
+    pub noun: &'static str,
+    /// How many there are.
+    pub items: u64,
+    /// Their stored bytes.
+    pub bytes: u64,
+}
+
+/// A stage under way: begun when made, ended when dropped.
+pub struct Watch<'a> {
+    listener: &'a dyn Listener,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins a stage.
+    pub fn new(listener: &'a dyn Listener, stage: Stage) -> Watch<'a> {
+        listener.begin(&stage);
+        Watch { listener }
+    }
+
+    /// Tells how far it is, and asks whether to go on.
+    pub fn advance(&self, items: u64, bytes: u64) -> Result<()> {
+        self.listener.advance(items, bytes);
+        go_on(self.listener)
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.listener.end();
+    }
+}
+
+/// An error once the listener wants to stop.
+pub fn go_on(listener: &dyn Listener) -> Result<()> {
+    if listener.cancelled() { Err(Error::Cancelled) } else { Ok(()) }
+}

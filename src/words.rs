@@ -1,0 +1,88 @@
+//! Numbers and lists as people read them. Enters: values. Leaves: words, for every room's messages.
+
+/// 4000000 → 4,000,000.
+pub fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// "1 file", "3 files".
+pub fn count(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(n), if n == 1 { "" } else { "s" })
+}
+
+/// Five significant digits, in the notation that is shorter to read.
+pub fn five_digits(x: f64) -> String {
+    let magnitude = x.abs();
+    if x == 0.0 {
+        "0".into()
+    } else if (1e-4..1e7).contains(&magnitude) {
+        let decimals = (4 - magnitude.log10().floor() as i32).max(0) as usize;
+        format!("{x:.decimals$}")
+    } else {
+        format!("{x:.4e}")
+    }
+}
+
+/// Bytes as whole megabytes, rounded up: what a user can ask for.
+pub fn megabytes(bytes: u64) -> String {
+    format!("{}MB", bytes.div_ceil(1_000_000))
+}
+
+/// "7 products with the kernel matrix".
+pub fn products(n: usize) -> String {
+    format!("{} with the kernel matrix", count(n as u64, "product"))
+}
+
+/// "1 pass", "3 passes".
+pub fn passes(n: usize) -> String {
+    if n == 1 { "1 pass".into() } else { format!("{n} passes") }
+}
+
+/// "1, 4 to 7, 9" of ascending numbers.
+pub fn ranges(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b);
+    let text = |run: &[usize]| match run {
+        [one] => one.to_string(),
+        [a, b] => format!("{a}, {b}"),
+        _ => format!("{} to {}", run[0], run[run.len() - 1]),
+    };
+    runs.map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// The first few of many.
+pub fn some(names: &[String]) -> String {
+    const FEW: usize = 6;
+    if names.len() <= FEW {
+        return names.join(", ");
+    }
+    format!("{} and {} more", names[..FEW].join(", "), names.len() - FEW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(4_000_000), "4,000,000");
+        assert_eq!(five_digits(123.456789), "123.46");
+        assert_eq!(five_digits(0.000123456), "0.00012346");
+        assert_eq!(five_digits(1.5e-9), "1.5000e-9");
+        assert_eq!(count(1, "row"), "1 row");
+    }
+
+    #[test]
+    fn runs_are_shortened() {
+        assert_eq!(ranges(&[1, 2, 4, 5, 6, 9]), "1, 2, 4 to 6, 9");
+        assert_eq!(ranges(&[]), "");
+    }
+}
