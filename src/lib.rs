@@ -65,6 +65,7 @@ pub mod note;
 pub mod pass;
 pub mod project;
 pub mod report;
+mod scratch;
 pub mod sink;
 pub mod solve;
 pub mod source;

@@ -15,7 +15,8 @@ use crate::report::{self, Talk};
 use crate::sink::parquet::is_one_file;
 use crate::sink::{Encoder, ParquetSink, Sink};
 use crate::source::{
-    Block, Dataset, FeatureColumn, Features, Nulls, ParquetSource, Source, Tally, Want, inputs,
+    Block, Dataset, FeatureColumn, Features, Nulls, ParquetSource, Source, Tally, UnitSubset, Want,
+    inputs, places,
 };
 use crate::words::{count, thousands};
 use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch};
@@ -254,7 +255,7 @@ impl<'a> Job<'a> {
                 count(done.len() as u64, "file")
             ));
         }
-        let source = self.source.without_files(&done);
+        let source = UnitSubset::without_inputs(&self.source, &done);
         let mut tally = Tally::default();
         let mut loss = Loss::default();
         {
@@ -265,7 +266,7 @@ impl<'a> Job<'a> {
                 &progress,
                 |unit, blocks, out| self.unit(&source, unit, blocks, out),
                 |unit, piece| match piece {
-                    Piece::Group(group) => sink.write(source.units()[unit].file, group),
+                    Piece::Group(group) => sink.write(source.units()[unit].input, group),
                     Piece::Tally(more, part) => {
                         tally.add(more);
                         loss.add(part);
@@ -296,7 +297,7 @@ impl<'a> Job<'a> {
     /// One unit: project block by block, encode, hand over full row groups.
     fn unit(
         &self,
-        source: &ParquetSource,
+        source: &dyn Source,
         unit: usize,
         blocks: &mut dyn Iterator<Item = Result<Block>>,
         out: &pass::Output<Piece>,
@@ -306,7 +307,7 @@ impl<'a> Job<'a> {
         for block in blocks {
             let mut block = block?;
             let place =
-                source.places(unit, tally.rows, block.tally.dropped == 0 && tally.dropped == 0);
+                places(source, unit, tally.rows, block.tally.dropped == 0 && tally.dropped == 0);
             tally.add(std::mem::take(&mut block.tally));
             group.write(&self.batch(block, place, &mut loss)?)?;
             if group.is_full() {

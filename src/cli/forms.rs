@@ -159,7 +159,7 @@ impl Passes<'_> {
 
     fn dual(&self) -> Result<Fitted> {
         let (mut source, copied) = match &self.plan.spool {
-            None => (Columnwise::in_place(&self.plan.dataset, &self.plan.want), None),
+            None => (Columnwise::in_place(&self.plan.dataset, &self.plan.want)?, None),
             Some((dir, number)) => {
                 let (spool, tally) = self.copy(dir, *number)?;
                 (Columnwise::spooled(spool), Some(tally))
@@ -212,7 +212,7 @@ impl Passes<'_> {
         )
     }
 
-    fn gram(&self, source: &Columnwise) -> Result<(GramSums, Tally)> {
+    fn gram(&self, source: &Columnwise<'_>) -> Result<(GramSums, Tally)> {
         let threads = self.plan.threads();
         let fresh = Gram::new(source.rows(), self.plan.scaling, threads);
         let (sums, tally) =
@@ -223,7 +223,7 @@ impl Passes<'_> {
     /// U = X̆ V Σ⁻¹, group by group: k × d.
     fn loadings(
         &self,
-        source: &Columnwise,
+        source: &Columnwise<'_>,
         coefficients: &Array2<f64>,
         moments: &Moments,
     ) -> Result<Array2<f64>> {

@@ -177,7 +177,7 @@ impl Scan {
         let spare = self.plan.budget.bytes.0.saturating_sub(self.plan.taken().ledger.peak_bytes());
         let mut shelf = Shelf::new(&dir, (spare / each).clamp(2, 1_000_000) as usize)?;
         let seen = pass::each_of_unit(&source, self.crew(), &self.progress(), |unit, block| {
-            self.shelve(&mut shelf, source.units()[unit].file, block)
+            self.shelve(&mut shelf, source.units()[unit].input, block)
         })?;
         tell(&self.plan, &seen, self.talk);
         if shelf.swaps > 0 {

@@ -11,7 +11,7 @@ use crate::sink::parquet::{group_rows, is_one_file, writer_bytes};
 use crate::source::columns;
 use crate::source::footer::Footer;
 use crate::source::parquet::{decode_bytes, row_bytes};
-use crate::source::{Dataset, UNIT_ROWS, Want, block_rows};
+use crate::source::{Dataset, Want, block_rows};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -106,16 +106,8 @@ impl Columns {
             Ledger { phases: vec![phase] }
         };
         let fits = |crew: &Crew| ledger(*crew).peak_bytes() <= budget.bytes.0;
-        let largest = dataset
-            .files
-            .iter()
-            .flat_map(|f| &f.row_groups)
-            .map(|g| g.rows)
-            .max()
-            .unwrap_or(0)
-            .max(UNIT_ROWS);
         // Its row groups and its tally.
-        let whole = largest.div_ceil(rows) as usize + 1;
+        let whole = pages.unit_rows.div_ceil(rows) as usize + 1;
         let least = Crew { threads: 1, queue: 1 };
         let crew = (1..=output.resources.threads())
             .rev()
@@ -155,7 +147,7 @@ fn kept_fields(
     let schema = Footer::read(dataset.first_path())?.arrow.schema().clone();
     if output.keep_all {
         if let Some(d) = dataset.differences.first() {
-            let place = Place::file(&dataset.files[d.file].path).column(&d.column);
+            let place = Place::file(&dataset.files[d.input].path).column(&d.column);
             return Err(Error::data(
                 place,
                 format!(

@@ -21,7 +21,7 @@ use crate::source::block::Precision;
 use crate::source::columns::{Choice, Chosen};
 use crate::source::footer::Kind;
 use crate::source::labels::{self, LabelRead, LabelWant};
-use crate::source::parquet::{DecodeBytes, decode_bytes, units};
+use crate::source::parquet::{DecodeBytes, decode_bytes};
 use crate::source::spool::Number;
 use crate::source::{Dataset, Features, Nulls, Want, columnwise, inputs};
 use crate::state::ask::LabelSpec;
@@ -129,7 +129,7 @@ impl FitPlan {
         let budget = Budget::new(spec.resources.memory);
         let pages = decode_bytes(&dataset, &want)?;
         let number = if is_single(&want.features) { Number::F32 } else { Number::F64 };
-        let spool = columnwise::needs_spool(&dataset, &want.features).then_some(number);
+        let spool = columnwise::needs_spool(&dataset, &want).then_some(number);
         let d = scoring.as_ref().map_or(all, |s| s.most_features(all));
         let question = Question {
             n: dataset.rows(),
@@ -137,7 +137,7 @@ impl FitPlan {
             asked: spec.components,
             want: &want,
             pages: pages.share(d, all),
-            units: units(&dataset.files).len(),
+            units: pages.units,
             spool,
             threads: spec.resources.threads(),
             max_passes: usize::from(spec.max_passes),
@@ -537,7 +537,7 @@ fn as_json(plan: &FitPlan) -> serde_json::Value {
 
 fn as_text(plan: &FitPlan) -> String {
     let mut page = String::new();
-    let groups: usize = plan.dataset.files.iter().map(|f| f.row_groups.len()).sum();
+    let groups: usize = plan.dataset.row_groups.iter().map(Vec::len).sum();
     let _ = writeln!(
         page,
         "data      {}, {}, {}",

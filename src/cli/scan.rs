@@ -335,7 +335,8 @@ impl Scan {
             return vec![block];
         }
         let unit = &source.units()[unit];
-        let (hash, first) = (self.plan.dataset.files[unit.file].footer_hash, unit.first_row + read);
+        let (hash, first) =
+            (self.plan.dataset.files[unit.input].footer_hash, unit.first_row + read);
         let mut rows = vec![Vec::new(); self.folds];
         (0..block.rows())
             .for_each(|i| rows[fold_of(self.seed, hash, first + i as u64, self.folds)].push(i));

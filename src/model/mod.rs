@@ -22,7 +22,7 @@ use crate::solve::supervised::LabelKernel;
 use crate::solve::{Certificate, Scaling, Solution};
 use crate::source::block::Precision;
 use crate::source::labels::ClassValue;
-use crate::source::{Dataset, Features, Nulls, Tally};
+use crate::source::{Features, InputInfo, Nulls, Table, Tally};
 use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -334,14 +334,14 @@ impl LedgerEntry {
     }
 
     /// One entry per file.
-    pub fn of(dataset: &Dataset) -> Vec<LedgerEntry> {
-        let entry = |f: &crate::source::FileInfo| LedgerEntry {
+    pub fn of(table: &dyn Table) -> Vec<LedgerEntry> {
+        let entry = |f: &InputInfo| LedgerEntry {
             path: f.path.display().to_string(),
             size: f.size,
             rows: f.rows,
             footer_hash: format!("{:016x}", f.footer_hash),
         };
-        dataset.files.iter().map(entry).collect()
+        table.inputs().iter().map(entry).collect()
     }
 }
 

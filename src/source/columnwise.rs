@@ -1,21 +1,22 @@
 //! The table cut the other way: all rows of some features at a time.
 //!
-//! Enters: a dataset. Leaves: a [`Source`] whose units are groups of features and whose blocks have all
-//! rows. Held per open unit: a group's cells twice (as decoded in pieces, and together), at most about
-//! 16 MB unless there are more rows than [`GROUP_CELLS`].
+//! Enters: a table, or a copy of it. Leaves: a [`Source`] whose units are groups of features and
+//! whose blocks have all rows. Held per open unit: a group's cells twice (as decoded in pieces, and
+//! together), at most about 16 MB unless there are more rows than [`GROUP_CELLS`].
 //!
 //! | features | are read |
 //! |---|---|
-//! | scalar columns | in place, a group of column chunks at a time: that is what Parquet is good at |
-//! | vector columns, or more files than footers are kept of | once, row by row, into a [`Spool`] that is cut by features |
+//! | that the table can read by groups ([`Table::by_features`]) | in place |
+//! | others: vector columns, many files, a reader | once, row by row, into a [`Spool`] cut by features |
 //!
 //! Rows of blocks, and so of a tally, are counted once per feature here: they are for progress.
 
-use super::parquet::FOOTERS_KEPT;
 use super::spool::Spool;
-use super::{Block, Dataset, Features, Nulls, ParquetSource, Source, Tally, Unit, Values, Want};
+use super::table::{ReadRequest, Table};
+use super::{Block, Nulls, Source, Tally, Unit, Values};
 use crate::error::{Error, Result};
 use ndarray::{Array1, Array2, ArrayView2, Axis, ShapeBuilder, s};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Cells of a group: 8 MB of doubles.
@@ -30,8 +31,8 @@ pub fn group_features(rows: usize, d: usize) -> usize {
 }
 
 /// True when the features must be copied before they can be read in groups.
-pub fn needs_spool(dataset: &Dataset, features: &Features) -> bool {
-    features.columns.iter().any(|c| c.width.is_some()) || dataset.files.len() > FOOTERS_KEPT
+pub fn needs_spool(table: &dyn Table, request: &ReadRequest) -> bool {
+    table.by_features(request, &[]).is_none()
 }
 
 /// The feature ranges that rows × d cells are cut into.
@@ -41,37 +42,41 @@ pub fn groups(rows: usize, d: usize) -> Vec<Range<usize>> {
 }
 
 /// All rows, some features at a time.
-pub struct Columnwise {
+pub struct Columnwise<'a> {
     groups: Vec<Range<usize>>,
     units: Vec<Unit>,
     rows: usize,
     /// Rows to read, where some are left out.
     kept: Option<Vec<usize>>,
-    store: Store,
+    store: Store<'a>,
 }
 
-enum Store {
+enum Store<'a> {
     /// One narrow source per group.
-    Parquet(Vec<ParquetSource>),
+    InPlace(Vec<Box<dyn Source + 'a>>),
     Spool(Spool),
 }
 
-impl Columnwise {
-    /// Over scalar columns, in place. Rows with missing cells stay (under `--nulls drop` too: see [`Columnwise::keep`]).
-    pub fn in_place(dataset: &Dataset, want: &Want) -> Columnwise {
-        let rows = dataset.rows() as usize;
-        let groups = groups(rows, want.features.len());
-        let nulls = if want.nulls == Nulls::Error { Nulls::Error } else { Nulls::Mean };
-        let source = ParquetSource::new(dataset, Want { nulls, ..want.clone() });
-        let narrow = |g: &Range<usize>| {
-            source.of(Features { columns: want.features.columns[g.clone()].to_vec() })
-        };
-        let store = Store::Parquet(groups.iter().map(narrow).collect());
-        Columnwise { units: units(&groups, dataset.bytes()), groups, rows, kept: None, store }
+impl<'a> Columnwise<'a> {
+    /// Over a table that can be read by features. Rows with missing cells stay (under
+    /// [`Nulls::Drop`] too: see [`Columnwise::keep`]).
+    pub fn in_place(table: &'a dyn Table, request: &ReadRequest) -> Result<Columnwise<'a>> {
+        let rows = table.rows() as usize;
+        let groups = groups(rows, request.features.len());
+        let mut request = request.clone();
+        if request.nulls != Nulls::Error {
+            request.nulls = Nulls::Mean;
+        }
+        let narrow = table.by_features(&request, &groups);
+        let narrow = narrow.ok_or_else(|| {
+            Error::Internal("a table that needs a copy was read by features".into())
+        })?;
+        let (units, store) = (units(&groups, table.bytes()), Store::InPlace(narrow));
+        Ok(Columnwise { units, groups, rows, kept: None, store })
     }
 
     /// Over a copy that has been written whole.
-    pub fn spooled(spool: Spool) -> Columnwise {
+    pub fn spooled(spool: Spool) -> Columnwise<'static> {
         let groups = spool.groups().to_vec();
         Columnwise {
             units: units(&groups, spool.bytes()),
@@ -99,13 +104,12 @@ impl Columnwise {
 
     fn group(&self, unit: usize) -> Result<Block> {
         let mut block = match &self.store {
-            Store::Parquet(sources) => whole(&sources[unit], self.rows)?,
+            Store::InPlace(sources) => whole(&*sources[unit], self.rows)?,
             Store::Spool(spool) => spool.read(unit)?,
         };
         let first = self.groups[unit].start as u32;
-        let shift = |counts: std::collections::BTreeMap<u32, u64>| {
-            counts.into_iter().map(|(j, n)| (j + first, n)).collect()
-        };
+        let shift =
+            |counts: BTreeMap<u32, u64>| counts.into_iter().map(|(j, n)| (j + first, n)).collect();
         block.tally = Tally {
             rows: self.groups[unit].len() as u64,
             dropped: 0,
@@ -134,20 +138,15 @@ fn selected(mut block: Block, rows: &[usize]) -> Block {
 /// One step of progress per feature.
 fn units(groups: &[Range<usize>], bytes: u64) -> Vec<Unit> {
     let d = groups.last().map_or(0, |g| g.end).max(1) as u64;
-    let unit = |(i, g): (usize, &Range<usize>)| {
-        let features = g.len() as u64;
-        Unit {
-            file: 0,
-            row_groups: i..i + 1,
-            first_row: 0,
-            rows: features,
-            bytes: (bytes as f64 / d as f64 * features as f64) as u64,
-        }
+    let unit = |group: &Range<usize>| {
+        let (first_row, rows) = (group.start as u64, group.len() as u64);
+        let bytes = (bytes as f64 / d as f64 * rows as f64) as u64;
+        Unit { input: 0, first_row, rows, bytes }
     };
-    groups.iter().enumerate().map(unit).collect()
+    groups.iter().map(unit).collect()
 }
 
-impl Source for Columnwise {
+impl Source for Columnwise<'_> {
     fn units(&self) -> &[Unit] {
         &self.units
     }
@@ -162,7 +161,7 @@ impl Source for Columnwise {
 }
 
 /// All rows of a source in one block.
-fn whole(source: &ParquetSource, rows: usize) -> Result<Block> {
+fn whole(source: &dyn Source, rows: usize) -> Result<Block> {
     let mut all: Option<Gathering> = None;
     for unit in 0..source.units().len() {
         for block in source.blocks(unit)? {

@@ -1,25 +1,25 @@
 //! A dense block in the making: numbers put where they belong, whatever their type and order.
 
 use super::block::MissingCell;
-use super::columns::FeatureColumn;
+use super::features::FeatureColumn;
 use crate::error::{Error, Result};
 use arrow_buffer::NullBuffer;
 use num_traits::{AsPrimitive, Float};
 
 /// A number as it is stored.
-pub(super) trait Number: AsPrimitive<f64> + AsPrimitive<f32> {}
-impl<S: AsPrimitive<f64> + AsPrimitive<f32>> Number for S {}
+pub(super) trait Numeric: AsPrimitive<f64> + AsPrimitive<f32> {}
+impl<S: AsPrimitive<f64> + AsPrimitive<f32>> Numeric for S {}
 
 /// A number as it is in a block.
 pub(super) trait Target: Float + Default + 'static {
-    fn of<S: Number>(value: S) -> Self;
+    fn of<S: Numeric>(value: S) -> Self;
 
     /// The same vector, if it holds doubles.
     fn doubles(data: &mut Vec<Self>) -> Option<&mut Vec<f64>>;
 }
 
 impl Target for f64 {
-    fn of<S: Number>(value: S) -> f64 {
+    fn of<S: Numeric>(value: S) -> f64 {
         value.as_()
     }
 
@@ -29,7 +29,7 @@ impl Target for f64 {
 }
 
 impl Target for f32 {
-    fn of<S: Number>(value: S) -> f32 {
+    fn of<S: Numeric>(value: S) -> f32 {
         value.as_()
     }
 
@@ -88,7 +88,7 @@ impl<T: Target> Grid<T> {
         self.missing.push(MissingCell { row: row as u32, feature: feature as u32 });
     }
 
-    pub(super) fn put<S: Number>(
+    pub(super) fn put<S: Numeric>(
         &mut self,
         values: &[S],
         nulls: Option<&NullBuffer>,
@@ -122,7 +122,7 @@ impl<T: Target> Grid<T> {
         }
     }
 
-    fn put_scalar<S: Number>(&mut self, values: &[S], nulls: Option<&NullBuffer>, feature: usize) {
+    fn put_scalar<S: Numeric>(&mut self, values: &[S], nulls: Option<&NullBuffer>, feature: usize) {
         match self.order {
             // Columns come in order, so the next one goes to the end: nothing is zeroed first.
             Order::F => self.data.extend(values.iter().map(|v| T::of(*v))),
@@ -140,7 +140,7 @@ impl<T: Target> Grid<T> {
         }
     }
 
-    fn put_vector<S: Number>(
+    fn put_vector<S: Numeric>(
         &mut self,
         values: &[S],
         nulls: Option<&NullBuffer>,

@@ -4,6 +4,7 @@
 //! as Spark and Hive do (`_SUCCESS`, `._part.crc`, our own temporary files).
 
 use crate::error::{Error, Place, Result};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A file of the dataset and its name below the argument that found it.
@@ -37,25 +38,29 @@ pub fn expand(data: &[String]) -> Result<Vec<Input>> {
     Ok(inputs)
 }
 
+/// True when a name is to be matched, not found: it has one of the signs of a glob.
+pub(super) fn is_glob(name: &str) -> bool {
+    name.contains(['*', '?', '['])
+}
+
 fn expand_one(argument: &str) -> Result<Vec<Input>> {
     let path = Path::new(argument);
     if path.is_dir() {
-        let mut found = Vec::new();
-        walk(path, path, &mut found)?;
-        if found.is_empty() {
-            return Err(Error::data(
-                Place::file(path),
-                "no .parquet file in this directory or below it",
-            ));
-        }
-        return Ok(found);
+        let found = walk(path, path)?;
+        return match found.is_empty() {
+            false => Ok(found),
+            true => {
+                let problem = "no .parquet file in this directory or below it";
+                Err(Error::data(Place::file(path), problem))
+            }
+        };
     }
     if path.exists() {
         return Ok(vec![single(path)]);
     }
-    if !argument.contains(['*', '?', '[']) {
-        let gone = std::io::Error::from_raw_os_error(libc::ENOENT);
-        return Err(Error::Io { action: "open", path: path.into(), source: gone });
+    if !is_glob(argument) {
+        let source = rustix::io::Errno::NOENT.into();
+        return Err(Error::Io { action: "open", path: path.into(), source });
     }
     let matches =
         glob::glob(argument).map_err(|e| Error::Misuse(format!("'{argument}' is no glob: {e}")))?;
@@ -67,7 +72,7 @@ fn expand_one(argument: &str) -> Result<Vec<Input>> {
             source: e.into(),
         })?;
         if path.is_dir() {
-            walk(&path, path.parent().unwrap_or(&path), &mut found)?;
+            found.extend(walk(&path, path.parent().unwrap_or(&path))?);
         } else {
             found.push(single(&path));
         }
@@ -90,21 +95,40 @@ pub fn is_parquet(path: &Path) -> bool {
     path.extension().is_some_and(known)
 }
 
-fn walk(dir: &Path, root: &Path, found: &mut Vec<Input>) -> Result<()> {
-    let entries = std::fs::read_dir(dir).map_err(Error::io("list", dir))?;
-    for entry in entries {
+/// All Parquet files below a directory. Links are followed, but into no directory that is already
+/// being listed: a link to one of those would never end.
+fn walk(dir: &Path, root: &Path) -> Result<Vec<Input>> {
+    let mut found = Vec::new();
+    walk_into(dir, root, &mut Vec::new(), &mut found)?;
+    Ok(found)
+}
+
+fn walk_into(
+    dir: &Path,
+    root: &Path,
+    above: &mut Vec<(u64, u64)>,
+    found: &mut Vec<Input>,
+) -> Result<()> {
+    let listed = std::fs::metadata(dir).map_err(Error::io("list", dir))?;
+    let identity = (listed.dev(), listed.ino());
+    if above.contains(&identity) {
+        return Ok(());
+    }
+    above.push(identity);
+    for entry in std::fs::read_dir(dir).map_err(Error::io("list", dir))? {
         let path = entry.map_err(Error::io("list", dir))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with(['_', '.']) {
             continue;
         }
         if path.is_dir() {
-            walk(&path, root, found)?;
+            walk_into(&path, root, above, found)?;
         } else if is_parquet(&path) {
             let relative = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
             found.push(Input { path, relative });
         }
     }
+    above.pop();
     Ok(())
 }
 
@@ -131,5 +155,17 @@ mod tests {
         );
         let twice = expand(&[root.clone(), format!("{root}/b.parquet")]).unwrap_err();
         assert_eq!(twice.exit_code(), 2);
+    }
+
+    #[test]
+    fn a_link_to_a_directory_above_is_not_followed_again() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("part")).unwrap();
+        std::fs::write(dir.path().join("part/a.parquet"), "").unwrap();
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("part/again")).unwrap();
+        let root = dir.path().to_str().unwrap().to_string();
+        let found = expand(&[root]).unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].relative, Path::new("part/a.parquet"));
     }
 }

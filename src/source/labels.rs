@@ -6,7 +6,8 @@
 //! A class is a tuple of one value per label column; two rows are of the same class when their values are
 //! equal. Ids count within a block; accumulators join blocks by the classes' values.
 
-use super::footer::Kind;
+use super::numbers;
+use super::table::Kind;
 use crate::error::{Error, Place, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -19,12 +20,14 @@ use std::fmt;
 
 /// Which columns are labels, and how they are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LabelWant {
+pub struct LabelRequest {
     /// The columns.
     pub columns: Vec<String>,
     /// As what.
     pub read: LabelRead,
 }
+
+pub use super::old_names::LabelWant;
 
 /// How labels are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,23 +146,23 @@ pub fn is_text(data_type: &DataType) -> bool {
 
 /// Reads the labels of a batch; gives the rows without one too.
 pub fn read(
-    want: &LabelWant,
+    request: &LabelRequest,
     arrays: &[&ArrayRef],
     place: impl Fn(&str, usize) -> Place,
 ) -> Result<(Labels, Vec<usize>)> {
     let rows = arrays.first().map_or(0, |a| a.len());
     let mut missing = vec![false; rows];
-    let labels = match want.read {
+    let labels = match request.read {
         LabelRead::Numbers => {
             let mut y = Array2::zeros((rows, arrays.len()));
             for ((mut column, array), name) in
-                y.columns_mut().into_iter().zip(arrays).zip(&want.columns)
+                y.columns_mut().into_iter().zip(arrays).zip(&request.columns)
             {
-                if super::densify::count_rounded(array) > 0 {
+                if numbers::count_rounded(array) > 0 {
                     let problem = "has integers beyond 2^53, which a number cannot tell apart; with ⟦classes⟧ they are labels all the same";
                     return Err(Error::data(place(name, 0), problem));
                 }
-                let numbers = super::densify::as_f64(array, &place(name, 0).file, name)?;
+                let numbers = numbers::as_f64(array, &place(name, 0).file, name)?;
                 for (row, slot) in column.iter_mut().enumerate() {
                     let value = numbers.value(row);
                     if numbers.is_null(row) || value.is_nan() {
@@ -177,7 +180,7 @@ pub fn read(
             Labels::Numbers(y)
         }
         LabelRead::Classes => {
-            let columns = arrays.iter().zip(&want.columns);
+            let columns = arrays.iter().zip(&request.columns);
             let columns = columns
                 .map(|(array, name)| distinct(array, name, &place, &mut missing))
                 .collect::<Result<Vec<_>>>()?;
@@ -232,7 +235,7 @@ fn distinct(
             Distinct::of(array.as_boolean().iter(), missing, |b| ClassValue::Bool(*b))
         }
         DataType::Dictionary(_, _) => {
-            let plain = super::densify::unpacked(array, &place(name, 0).file, name)?;
+            let plain = numbers::unpacked(array, &place(name, 0).file, name)?;
             distinct(&plain, name, place, missing)?
         }
         kind if kind.is_integer() => {
@@ -245,7 +248,7 @@ fn distinct(
             Distinct::of(whole.into_iter(), missing, |i| ClassValue::Int(*i))
         }
         _ => {
-            let numbers = super::densify::as_f64(array, &place(name, 0).file, name)?;
+            let numbers = numbers::as_f64(array, &place(name, 0).file, name)?;
             // −0 is 0.
             let keys = numbers.iter().map(|x| x.filter(|x| !x.is_nan()).map(|x| Ordered(x + 0.0)));
             Distinct::of(keys, missing, |x| ClassValue::Number(*x))
@@ -307,8 +310,8 @@ mod tests {
 
     fn read_classes(arrays: &[ArrayRef]) -> (Labels, Vec<usize>) {
         let columns = (0..arrays.len()).map(|i| format!("c{i}")).collect();
-        let want = LabelWant { columns, read: LabelRead::Classes };
-        read(&want, &arrays.iter().collect::<Vec<_>>(), |_, _| Place::default()).unwrap()
+        let request = LabelRequest { columns, read: LabelRead::Classes };
+        read(&request, &arrays.iter().collect::<Vec<_>>(), |_, _| Place::default()).unwrap()
     }
 
     #[test]
@@ -330,9 +333,9 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_they_are() {
-        let want = LabelWant { columns: vec!["y".into()], read: LabelRead::Numbers };
+        let request = LabelRequest { columns: vec!["y".into()], read: LabelRead::Numbers };
         let y: ArrayRef = Arc::new(Int32Array::from(vec![Some(3), None, Some(-1)]));
-        let (labels, missing) = read(&want, &[&y], |_, _| Place::default()).unwrap();
+        let (labels, missing) = read(&request, &[&y], |_, _| Place::default()).unwrap();
         assert_eq!(
             (labels, missing),
             (Labels::Numbers(ndarray::array![[3.0], [0.0], [-1.0]]), vec![1])

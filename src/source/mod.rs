@@ -1,42 +1,61 @@
 //! Where rows come from.
 //!
 //! ```text
-//! paths ─► inputs ─► footer (schemas, sizes) ─► columns (names → ordered features) ─► parquet ─► Block
+//! paths ─► inputs ─► Dataset (footers) ┐
+//! record batches, matrix ─► ArrowTable ├ Table ─► column_choice (names → features) ─► ReadRequest
+//! any reader of batches ─► ReaderTable ┘   └────── ReadRequest ─► Source (units) ─► Block
 //! ```
 //!
-//! A [`Source`] is cut into [`Unit`]s: one row group, or several neighbouring small ones. The cut
-//! depends on the files alone, never on threads or memory, so a fold over units in order gives the
-//! same bytes on any machine that computes the same products.
+//! A [`Table`] is asked what it has and what reading costs; a [`Source`] reads what was requested of
+//! it. It is cut into [`Unit`]s: of Parquet one row group, or several neighbouring small ones. The
+//! cut depends on the data alone, never on threads or memory, so a fold over units in order gives
+//! the same bytes on any machine that computes the same products.
 
+mod batch_reader;
 pub mod block;
-pub mod columns;
+mod column_choice;
 pub mod columnwise;
+mod dataset;
 pub mod dense;
 mod densify;
 mod direct;
+mod features;
 pub mod footer;
 mod grid;
 pub mod inputs;
 pub mod labels;
+mod layout;
 mod mapped;
-pub mod pages;
+mod numbers;
+mod old_names;
+mod pages;
 pub mod parquet;
+mod positions;
+mod pread;
 mod prepare;
+mod read_cost;
 pub mod spool;
+mod table;
 
-pub use block::{Block, MissingCell, Nulls, Tally, Values};
-pub use columns::{FeatureColumn, Features};
+pub use batch_reader::block_of;
+pub use block::{Block, MissingCell, Nulls, Precision, Tally, Values};
+pub use column_choice::{ChosenColumns, ColumnChoice};
 pub use columnwise::Columnwise;
-pub use densify::block_of;
-pub use footer::{Dataset, FileInfo};
-pub use labels::{LabelRead, LabelWant, Labels};
-pub use mapped::Mapped;
-pub use parquet::{ParquetSource, Want};
+pub use dataset::Dataset;
+pub use features::{FeatureColumn, Features};
+pub use labels::{LabelRead, LabelRequest, Labels};
+pub use mapped::MappedSource;
+pub use parquet::ParquetSource;
 pub use prepare::Prepare;
 pub use spool::Spool;
+pub use table::{ColumnInfo, Difference, InputInfo, Kind, ReadCost, ReadRequest, Table};
 
-use crate::error::Result;
-use std::ops::Range;
+pub use old_names::*;
+
+pub(crate) use batch_reader::BatchReader;
+pub(crate) use mapped::{UnitSubset, places};
+
+use crate::error::{Place, Result};
 
 /// Row groups are gathered into one unit until it has this many rows: small enough to share out,
 /// large enough that a merge per unit costs little.
@@ -45,21 +64,19 @@ pub const UNIT_ROWS: u64 = 16_384;
 /// A piece of the data that one worker reads from start to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
-    /// Which file of the dataset.
-    pub file: usize,
-    /// Which row groups of that file.
-    pub row_groups: Range<usize>,
-    /// The first row, counted within the file.
+    /// Which of [`Table::inputs`] it is a part of; 0 where the table lists none.
+    pub input: usize,
+    /// The first row, counted within the input; of a group of features, the first feature.
     pub first_row: u64,
     /// How many rows; of a group of features, how many features.
     pub rows: u64,
-    /// Compressed bytes of the row groups, for progress.
+    /// Its stored bytes, for progress.
     pub bytes: u64,
 }
 
 /// Rows that can be read again and again, unit by unit.
 pub trait Source: Sync {
-    /// The fixed partition, in file order.
+    /// The fixed partition, in the order of the data.
     fn units(&self) -> &[Unit];
 
     /// Features of every block.
@@ -67,7 +84,38 @@ pub trait Source: Sync {
 
     /// Starts reading one unit afresh.
     fn blocks(&self, unit: usize) -> Result<Box<dyn Iterator<Item = Result<Block>> + '_>>;
+
+    /// Where a row is, counted within the unit as it is read, before any is left out.
+    fn place(&self, _unit: usize, _row: u64) -> Place {
+        Place::default()
+    }
 }
+
+/// What points to a source is one.
+macro_rules! forward_source {
+    ($pointer:ty) => {
+        impl<S: Source + ?Sized> Source for $pointer {
+            fn units(&self) -> &[Unit] {
+                (**self).units()
+            }
+
+            fn n_features(&self) -> usize {
+                (**self).n_features()
+            }
+
+            fn blocks(&self, unit: usize) -> Result<Box<dyn Iterator<Item = Result<Block>> + '_>> {
+                (**self).blocks(unit)
+            }
+
+            fn place(&self, unit: usize, row: u64) -> Place {
+                (**self).place(unit, row)
+            }
+        }
+    };
+}
+
+forward_source!(Box<S>);
+forward_source!(&S);
 
 /// Rows per block for d features: about 8 MB of f64, so that the product has depth and the block
 /// stays near the cache. With very many features more, up to 64 MB, since starting on a column's next
@@ -89,20 +137,11 @@ impl InMemory {
     /// One unit per `unit_rows` rows.
     pub fn new(rows: ndarray::Array2<f64>, unit_rows: usize) -> InMemory {
         let n = rows.nrows() as u64;
-        let units = (0..n)
-            .step_by(unit_rows.max(1))
-            .enumerate()
-            .map(|(i, first_row)| {
-                let len = (n - first_row).min(unit_rows as u64);
-                Unit {
-                    file: 0,
-                    row_groups: i..i + 1,
-                    first_row,
-                    rows: len,
-                    bytes: len * 8 * rows.ncols() as u64,
-                }
-            })
-            .collect();
+        let unit = |first_row: u64| {
+            let len = (n - first_row).min(unit_rows as u64);
+            Unit { input: 0, first_row, rows: len, bytes: len * 8 * rows.ncols() as u64 }
+        };
+        let units = (0..n).step_by(unit_rows.max(1)).map(unit).collect();
         InMemory { rows, units }
     }
 }

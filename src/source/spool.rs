@@ -10,64 +10,62 @@
 //! The file has no name, so it is gone with the process, however that ends.
 
 use super::{Block, MissingCell, Tally, Values, columnwise, dense};
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
+use crate::scratch::Scratch;
 use ndarray::{Array1, Array2, ArrayView2, s};
 use num_traits::Float;
-use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The copy.
 pub struct Spool {
-    file: File,
-    dir: PathBuf,
+    file: Scratch,
     groups: Vec<Range<usize>>,
     /// Rows there is room for.
     capacity: usize,
     rows: usize,
     weights: Vec<f64>,
-    number: Number,
+    storage: Storage,
     /// What blocks are read back as.
     exact: bool,
 }
 
 /// How numbers are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Number {
+pub enum Storage {
     /// Four bytes: all features are f32 already.
     F32,
     /// Eight bytes.
     F64,
 }
 
-impl Number {
+/// The name from before.
+pub use Storage as Number;
+
+impl Storage {
     /// Bytes of one.
     pub fn bytes(self) -> u64 {
         match self {
-            Number::F32 => 4,
-            Number::F64 => 8,
+            Storage::F32 => 4,
+            Storage::F64 => 8,
         }
     }
 }
 
 impl Spool {
-    /// An empty copy with room for so many rows; blocks are read back as f64 if `exact`, else as they are.
-    pub fn create(dir: &Path, rows: usize, d: usize, number: Number, exact: bool) -> Result<Spool> {
-        check_dir(dir, (rows as u64).saturating_mul(d as u64).saturating_mul(number.bytes()))?;
-        let file =
-            tempfile::tempfile_in(dir).map_err(Error::io("create a temporary file in", dir))?;
+    /// An empty copy with room for so many rows; blocks are read back as f64 if `exact`, else as
+    /// they are.
+    pub fn create(
+        dir: &Path,
+        rows: usize,
+        d: usize,
+        storage: Storage,
+        exact: bool,
+    ) -> Result<Spool> {
+        check_dir(dir, (rows as u64).saturating_mul(d as u64).saturating_mul(storage.bytes()))?;
+        let file = Scratch::create(dir)?;
         let groups = columnwise::groups(rows, d);
-        Ok(Spool {
-            file,
-            dir: dir.to_path_buf(),
-            groups,
-            capacity: rows,
-            rows: 0,
-            weights: Vec::new(),
-            number,
-            exact,
-        })
+        Ok(Spool { file, groups, capacity: rows, rows: 0, weights: Vec::new(), storage, exact })
     }
 
     /// The features of each group.
@@ -82,7 +80,7 @@ impl Spool {
 
     /// Bytes on disk.
     pub fn bytes(&self) -> u64 {
-        self.rows as u64 * self.groups.last().map_or(0, |g| g.end) as u64 * self.number.bytes()
+        self.rows as u64 * self.groups.last().map_or(0, |g| g.end) as u64 * self.storage.bytes()
     }
 
     /// Appends rows.
@@ -90,9 +88,9 @@ impl Spool {
         let rows = block.rows();
         self.weights.extend(block.weights.iter().flatten());
         let missing = std::mem::take(&mut block.missing);
-        match (block.values, self.number) {
-            (Values::F64(x), Number::F64) => self.write_groups(x, &missing, f64::to_ne_bytes)?,
-            (Values::F32(x), Number::F32) => self.write_groups(x, &missing, f32::to_ne_bytes)?,
+        match (block.values, self.storage) {
+            (Values::F64(x), Storage::F64) => self.write_groups(x, &missing, f64::to_ne_bytes)?,
+            (Values::F32(x), Storage::F32) => self.write_groups(x, &missing, f32::to_ne_bytes)?,
             _ => return Err(Error::Internal("a block is not of the spool's type".into())),
         }
         self.rows += rows;
@@ -113,30 +111,28 @@ impl Spool {
             part.rows()
                 .into_iter()
                 .for_each(|row| buffer.extend(row.iter().flat_map(|v| bytes(*v))));
-            let failed = Error::io("write a temporary file in", &self.dir);
-            self.file.write_all_at(&buffer, self.offset(group, self.rows)).map_err(failed)?;
+            self.file.write(&buffer, self.offset(group, self.rows))?;
         }
         Ok(())
     }
 
     fn offset(&self, group: &Range<usize>, row: usize) -> u64 {
         (self.capacity as u64 * group.start as u64 + row as u64 * group.len() as u64)
-            * self.number.bytes()
+            * self.storage.bytes()
     }
 
     /// All rows of a group.
     pub fn read(&self, group: usize) -> Result<Block> {
         let range = &self.groups[group];
-        let mut buffer = vec![0; self.rows * range.len() * self.number.bytes() as usize];
-        let failed = Error::io("read a temporary file in", &self.dir);
-        self.file.read_exact_at(&mut buffer, self.offset(range, 0)).map_err(failed)?;
+        let mut buffer = vec![0; self.rows * range.len() * self.storage.bytes() as usize];
+        self.file.read(&mut buffer, self.offset(range, 0))?;
         let shape = (self.rows, range.len());
-        let (values, missing) = match self.number {
-            Number::F64 => {
+        let (values, missing) = match self.storage {
+            Storage::F64 => {
                 let (x, missing) = cells(shape, &buffer, f64::from_ne_bytes)?;
                 (Values::F64(x), missing)
             }
-            Number::F32 => {
+            Storage::F32 => {
                 let (x, missing) = cells(shape, &buffer, f32::from_ne_bytes)?;
                 (if self.exact { Values::F64(x.mapv(f64::from)) } else { Values::F32(x) }, missing)
             }
@@ -146,7 +142,7 @@ impl Spool {
     }
 }
 
-/// Numbers in C order, NaN as missing cells that hold 0.
+/// Storages in C order, NaN as missing cells that hold 0.
 fn cells<T: Float, const N: usize>(
     shape: (usize, usize),
     bytes: &[u8],
@@ -167,16 +163,18 @@ fn cells<T: Float, const N: usize>(
     Ok((x, missing))
 }
 
-/// Refuses a directory that is not there, cannot be written to, or has no room for this many bytes.
+/// Refuses a directory that is not there, cannot be written to, or has no room for this many
+/// bytes.
 pub fn check_dir(dir: &Path, bytes: u64) -> Result<()> {
-    let refuse = |problem: String| Err(Error::data(crate::error::Place::file(dir), problem));
+    let refuse = |problem: String| Err(Error::data(Place::file(dir), problem));
     if !dir.is_dir() {
         let wrong = if dir.exists() { "is not a directory" } else { "does not exist" };
         return refuse(format!("{wrong}; ⟦temp-dir⟧ needs a directory for temporary files"));
     }
     match free_bytes(dir) {
         Some(free) if free < bytes => refuse(format!(
-            "has {} free, but {} are needed for a copy of the data cut by features; choose another ⟦temp-dir⟧",
+            "has {} free, but {} are needed for a copy of the data cut by features; choose \
+             another ⟦temp-dir⟧",
             crate::budget::Bytes(free),
             crate::budget::Bytes(bytes)
         )),
@@ -186,18 +184,8 @@ pub fn check_dir(dir: &Path, bytes: u64) -> Result<()> {
 
 /// Bytes that an ordinary user may still write there.
 pub fn free_bytes(dir: &Path) -> Option<u64> {
-    use std::os::unix::ffi::OsStrExt;
-    let path = std::ffi::CString::new(dir.as_os_str().as_bytes()).ok()?;
-    let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: path is a C string, and statvfs fills the whole struct when it returns 0.
-    let found = unsafe {
-        if libc::statvfs(path.as_ptr(), found.as_mut_ptr()) != 0 {
-            return None;
-        }
-        found.assume_init()
-    };
-    #[allow(clippy::unnecessary_cast)] // u32 on some systems
-    Some(found.f_bavail as u64 * found.f_frsize as u64)
+    let found = rustix::fs::statvfs(dir).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 #[cfg(test)]
@@ -208,11 +196,11 @@ mod tests {
     #[test]
     fn what_was_written_by_rows_is_read_by_features() {
         let dir = tempfile::tempdir().unwrap();
-        for number in [Number::F64, Number::F32] {
-            let mut spool = Spool::create(dir.path(), 5, 3, number, true).unwrap();
+        for storage in [Storage::F64, Storage::F32] {
+            let mut spool = Spool::create(dir.path(), 5, 3, storage, true).unwrap();
             let part = |x: Array2<f64>, missing| {
                 let mut block = Block::dense(x.clone());
-                if number == Number::F32 {
+                if storage == Storage::F32 {
                     block.values = Values::F32(x.mapv(|v| v as f32));
                 }
                 block.missing = missing;

@@ -1,0 +1,218 @@
+//! Parquet files as a [`Table`]: what their footers say. No row is read.
+//!
+//! Each footer is parsed, reduced to an [`InputInfo`] and its row groups (some hundred bytes) and
+//! dropped; the first file's columns are kept as the schema and every other file is compared with
+//! it. Which differences matter is decided later, when the columns are chosen.
+
+use super::footer::{Footer, RowGroupInfo};
+use super::inputs::Input;
+use super::parquet::{FOOTERS_KEPT, ParquetSource, first_width};
+use super::table::{ColumnInfo, Difference, InputInfo, Kind, ReadCost, ReadRequest, Table};
+use super::{Source, read_cost};
+use crate::error::{Error, Place, Result};
+use arrow_schema::SchemaRef;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::path::Path;
+
+/// All files and the schema they share.
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    /// In reading order.
+    pub files: Vec<InputInfo>,
+    /// The row groups of each.
+    pub(crate) row_groups: Vec<Vec<RowGroupInfo>>,
+    /// Columns of the first file, in its order.
+    pub columns: Vec<ColumnInfo>,
+    /// Where other files differ from it.
+    pub differences: Vec<Difference>,
+}
+
+impl Dataset {
+    /// Reads the footer of every input.
+    pub fn open(inputs: &[Input]) -> Result<Dataset> {
+        let mut dataset = Dataset {
+            files: Vec::with_capacity(inputs.len()),
+            row_groups: Vec::with_capacity(inputs.len()),
+            columns: Vec::new(),
+            differences: Vec::new(),
+        };
+        let mut by_name: HashMap<String, Kind> = HashMap::new();
+        for (index, input) in inputs.iter().enumerate() {
+            let footer = Footer::read(&input.path)?;
+            let columns = footer.columns(&input.path)?;
+            let (info, row_groups) = footer.info(input)?;
+            dataset.files.push(info);
+            dataset.row_groups.push(row_groups);
+            if index == 0 {
+                by_name = columns.iter().map(|c| (c.name.clone(), c.kind.clone())).collect();
+                dataset.columns = columns;
+            } else {
+                dataset.compare(index, &columns, &mut by_name);
+            }
+        }
+        Ok(dataset)
+    }
+
+    /// Rows of all files.
+    pub fn rows(&self) -> u64 {
+        self.files.iter().map(|f| f.rows).sum()
+    }
+
+    /// Bytes on disk of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|f| f.size).sum()
+    }
+
+    /// The first file's path, for messages about its columns.
+    pub fn first_path(&self) -> &Path {
+        self.files.first().map_or(Path::new(""), |f| &f.path)
+    }
+
+    /// Refuses an output that would replace an input, or that a later reading of the same directory
+    /// would find.
+    pub fn refuse_output(&self, data: &[String], out: &Path) -> Result<()> {
+        let full = |path: &Path| std::fs::canonicalize(path).ok();
+        if let Some(out) = full(out) {
+            let replaced =
+                |f: &&InputInfo| full(&f.path).is_some_and(|p| p == out || p.starts_with(&out));
+            if let Some(input) = self.files.iter().find(replaced) {
+                return Error::misuse(format!(
+                    "the output would replace the input {}; choose another ⟦output⟧",
+                    input.path.display()
+                ));
+            }
+        }
+        let parent = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = full(parent);
+        let inside = |dir: &&String| {
+            let dir = Path::new(dir);
+            let within = |p: &Path| full(dir).is_some_and(|d| p.starts_with(d));
+            dir.is_dir() && parent.as_deref().is_some_and(within)
+        };
+        match data.iter().find(inside) {
+            Some(dir) => Error::misuse(format!(
+                "{} is inside the input directory {dir}, whose next reading would find it; \
+                 choose another ⟦output⟧",
+                out.display()
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes how a file's columns differ from the first file's.
+    fn compare(
+        &mut self,
+        input: usize,
+        columns: &[ColumnInfo],
+        by_name: &mut HashMap<String, Kind>,
+    ) {
+        let first = self.first_path().display().to_string();
+        let mut seen = 0;
+        let mut note = |column: &str, problem: String, extra_number: bool| {
+            let column = column.to_string();
+            self.differences.push(Difference { input, column, problem, extra_number });
+        };
+        for ColumnInfo { name, kind } in columns {
+            let Some(known) = by_name.get_mut(name) else {
+                let is_number = !matches!(kind, Kind::Other(_));
+                note(name, format!("is not in {first}"), is_number);
+                continue;
+            };
+            seen += 1;
+            if !reconcile(known, kind) {
+                let (here, there) = (kind.describe(), known.describe());
+                let what = format!("is {here} here but {there} in {first}");
+                note(name, format!("{what}; give it one type, or leave it out"), false);
+            }
+        }
+        if seen < by_name.len() {
+            let here: HashSet<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+            for column in self.columns.iter().filter(|c| !here.contains(c.name.as_str())) {
+                let what = format!("is missing here but is in {first}");
+                note(&column.name, format!("{what}; add it, or leave it out"), false);
+            }
+        }
+        // A width that only a later file could tell.
+        for column in &mut self.columns {
+            if matches!(column.kind, Kind::Vector(_, None)) {
+                column.kind = by_name[&column.name].clone();
+            }
+        }
+    }
+}
+
+/// True when the two kinds agree; a vector width that one footer could not tell is taken from the
+/// other.
+fn reconcile(known: &mut Kind, here: &Kind) -> bool {
+    match (&mut *known, here) {
+        (Kind::Vector(a, width), Kind::Vector(b, other)) if a == b => match (*width, *other) {
+            (Some(x), Some(y)) => x == y,
+            (None, found) => {
+                *width = found;
+                true
+            }
+            (Some(_), None) => true,
+        },
+        (a, b) => *a == *b,
+    }
+}
+
+impl Table for Dataset {
+    fn columns(&self) -> &[ColumnInfo] {
+        &self.columns
+    }
+
+    fn schema(&self) -> Result<SchemaRef> {
+        Ok(Footer::read(self.first_path())?.arrow.schema().clone())
+    }
+
+    fn rows(&self) -> u64 {
+        Dataset::rows(self)
+    }
+
+    fn bytes(&self) -> u64 {
+        Dataset::bytes(self)
+    }
+
+    fn place(&self) -> Place {
+        Place::file(self.first_path())
+    }
+
+    fn inputs(&self) -> &[InputInfo] {
+        &self.files
+    }
+
+    fn differences(&self) -> &[Difference] {
+        &self.differences
+    }
+
+    fn vector_width(&self, column: &str) -> Result<usize> {
+        first_width(self, column)
+    }
+
+    fn read(&self, request: &ReadRequest) -> Result<Box<dyn Source + '_>> {
+        Ok(Box::new(ParquetSource::new(self, request.clone())))
+    }
+
+    fn cost(&self, request: &ReadRequest) -> Result<ReadCost> {
+        read_cost::of_dataset(self, request)
+    }
+
+    /// Scalar columns are read in place, a group of column chunks at a time, where footers of all
+    /// files are kept: that is what Parquet is good at.
+    fn by_features<'a>(
+        &'a self,
+        request: &ReadRequest,
+        groups: &[Range<usize>],
+    ) -> Option<Vec<Box<dyn Source + 'a>>> {
+        if !request.is_scalar() || self.files.len() > FOOTERS_KEPT {
+            return None;
+        }
+        let all = ParquetSource::new(self, request.with_columns(0..0));
+        let narrow = |group: &Range<usize>| -> Box<dyn Source> {
+            Box::new(all.with_request(request.with_columns(group.clone())))
+        };
+        Some(groups.iter().map(narrow).collect())
+    }
+}

@@ -1,0 +1,258 @@
+//! Data that can be asked before it is read: what columns and rows it has, what reading them costs.
+//!
+//! Enters: a [`ReadRequest`]. Leaves: a [`Source`] that reads what was requested, as often as
+//! wanted, and its [`ReadCost`], which no row is read for. Held: what each kind of table says.
+//!
+//! | table | rows are | held |
+//! |---|---|---|
+//! | [`super::Dataset`] | in Parquet files | some hundred bytes a file, and the columns |
+//! | [`super::ArrowTable`] | in memory | the record batches it was given |
+//! | [`super::ReaderTable`] | whatever a function opens again and again | a record batch |
+//!
+//! A new kind of input is one more implementation of [`Table`], and nothing else.
+
+use super::block::{Nulls, Precision};
+use super::column_choice::ColumnIndex;
+use super::features::Features;
+use super::labels::LabelRequest;
+use super::{Source, UNIT_ROWS};
+use crate::error::{Error, Place, Result};
+use arrow_schema::{DataType, SchemaRef};
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// Data that can be asked what it has and what reading it costs, and read again and again.
+pub trait Table: Sync {
+    /// The columns, in their order.
+    fn columns(&self) -> &[ColumnInfo];
+
+    /// The same as arrow has them, for columns that are passed through.
+    fn schema(&self) -> Result<SchemaRef>;
+
+    /// Rows.
+    fn rows(&self) -> u64;
+
+    /// Stored bytes, for progress.
+    fn bytes(&self) -> u64;
+
+    /// What messages about the whole table name: its first file, "record batches".
+    fn place(&self) -> Place;
+
+    /// The files it is made of, for what remembers where its rows came from; none in memory.
+    fn inputs(&self) -> &[InputInfo] {
+        &[]
+    }
+
+    /// Where later inputs differ from the first.
+    fn differences(&self) -> &[Difference] {
+        &[]
+    }
+
+    /// Numbers per row of a vector column whose [`Kind`] does not tell: of its first row that is
+    /// not null.
+    fn vector_width(&self, column: &str) -> Result<usize>;
+
+    /// A source of what is requested. No row is read yet.
+    fn read(&self, request: &ReadRequest) -> Result<Box<dyn Source + '_>>;
+
+    /// What reading takes. No row is read.
+    fn cost(&self, request: &ReadRequest) -> Result<ReadCost>;
+
+    /// One source per group of features, which reads only those; `None` where the table cannot
+    /// (whether it can does not depend on the groups): its features are then copied first.
+    fn by_features<'a>(
+        &'a self,
+        _request: &ReadRequest,
+        _groups: &[Range<usize>],
+    ) -> Option<Vec<Box<dyn Source + 'a>>> {
+        None
+    }
+
+    /// Every input has these columns, once, with the type they have in the first.
+    fn check_columns(&self, names: &[&str]) -> Result<()> {
+        let names: HashSet<&str> = names.iter().copied().collect();
+        ColumnIndex::of(self.columns()).once(self.place(), &names)?;
+        let differs = |d: &&Difference| names.contains(d.column.as_str());
+        match self.differences().iter().find(differs) {
+            None => Ok(()),
+            Some(d) => Err(Error::data(self.place_of(d), d.problem.clone())),
+        }
+    }
+
+    /// Where a difference is.
+    fn place_of(&self, difference: &Difference) -> Place {
+        let input = self.inputs().get(difference.input);
+        let place = input.map_or_else(|| self.place(), |input| Place::file(&input.path));
+        place.column(&difference.column)
+    }
+
+    /// What a column is.
+    fn kind(&self, name: &str) -> Option<&Kind> {
+        self.columns().iter().find(|c| c.name == name).map(|c| &c.kind)
+    }
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnInfo {
+    /// Its name; columns within structs have none.
+    pub name: String,
+    /// What it holds.
+    pub kind: Kind,
+}
+
+/// What a column can be to us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// One number per row.
+    Scalar(DataType),
+    /// A fixed number of numbers per row; `None` where metadata cannot tell how many.
+    Vector(DataType, Option<usize>),
+    /// Anything else: strings, structs, timestamps.
+    Other(DataType),
+}
+
+impl Kind {
+    /// What people read: `Float64`, `Float32[768]`, `Utf8`.
+    pub fn describe(&self) -> String {
+        match self {
+            Kind::Scalar(t) | Kind::Other(t) => t.to_string(),
+            Kind::Vector(t, Some(width)) => format!("{t}[{width}]"),
+            Kind::Vector(t, None) => format!("{t}[?]"),
+        }
+    }
+
+    /// Of an arrow type; `width` is that of lists, where it is known.
+    pub(super) fn of(data_type: &DataType, width: Option<usize>) -> Kind {
+        let vector = |item: &DataType, width| match numeric_type(item) {
+            Some(value) => Kind::Vector(value, width),
+            None => Kind::Other(data_type.clone()),
+        };
+        match data_type {
+            DataType::FixedSizeList(item, n) => vector(item.data_type(), Some(*n as usize)),
+            DataType::List(item) | DataType::LargeList(item) => vector(item.data_type(), width),
+            other => numeric_type(other).map_or_else(|| Kind::Other(other.clone()), Kind::Scalar),
+        }
+    }
+}
+
+/// The numeric type behind a possible dictionary encoding.
+fn numeric_type(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Dictionary(_, value) => numeric_type(value),
+        DataType::Boolean => Some(DataType::Boolean),
+        t if t.is_numeric() => Some(t.clone()),
+        _ => None,
+    }
+}
+
+/// A file of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputInfo {
+    /// The path to open.
+    pub path: PathBuf,
+    /// Its place below the argument that found it.
+    pub relative: PathBuf,
+    /// Bytes on disk.
+    pub size: u64,
+    /// Rows in it.
+    pub rows: u64,
+    /// xxHash64 of the footer's bytes, by which the same content is known again.
+    pub footer_hash: u64,
+}
+
+/// How a column of one input differs from the first input's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Index among the inputs.
+    pub input: usize,
+    /// The column.
+    pub column: String,
+    /// "is missing", "is Float32 here but Float64 in …".
+    pub problem: String,
+    /// True when this input has a numeric column that the first lacks.
+    pub extra_number: bool,
+}
+
+/// What is read of each row.
+#[derive(Debug, Clone, Default)]
+pub struct ReadRequest {
+    /// The features.
+    pub features: Features,
+    /// The weight column.
+    pub weight: Option<String>,
+    /// The labels.
+    pub labels: Option<LabelRequest>,
+    /// Columns passed through; `None` for none, so that no batch is made for them.
+    pub keep: Option<Vec<String>>,
+    /// The policy for missing values.
+    pub nulls: Nulls,
+    /// f32 blocks where asked.
+    pub precision: Precision,
+    /// What to do about a missing value under [`Nulls::Error`], as messages end.
+    pub advice: &'static str,
+}
+
+impl ReadRequest {
+    /// The columns that are read, some of them perhaps twice.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let features = self.features.columns.iter().map(|c| c.name.as_str());
+        let labels = self.labels.iter().flat_map(|l| &l.columns).map(String::as_str);
+        let kept = self.keep.iter().flatten().map(String::as_str);
+        features.chain(labels).chain(self.weight.as_deref()).chain(kept)
+    }
+
+    /// The same of other features.
+    pub(super) fn with_features(&self, features: Features) -> ReadRequest {
+        // Not `..self.clone()`: there may be 200,000 features, and as many groups as they fill.
+        let ReadRequest { weight, labels, keep, nulls, precision, advice, .. } = self;
+        let (weight, labels, keep) = (weight.clone(), labels.clone(), keep.clone());
+        ReadRequest { features, weight, labels, keep, nulls: *nulls, precision: *precision, advice }
+    }
+
+    /// The same of a group of features, all of them scalar columns.
+    pub(super) fn with_columns(&self, group: Range<usize>) -> ReadRequest {
+        self.with_features(Features { columns: self.features.columns[group].to_vec() })
+    }
+
+    /// True when every feature is a column of its own.
+    pub(super) fn is_scalar(&self) -> bool {
+        self.features.columns.iter().all(|c| c.width.is_none())
+    }
+}
+
+/// What reading takes, beside the blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadCost {
+    /// Bytes that workers share: parsed footers, and one being parsed.
+    pub footers: u64,
+    /// Bytes of each worker: for each requested column a page as it is stored and as it is decoded,
+    /// and the decoder; or a record batch.
+    pub columns: u64,
+    /// Pieces that workers share out.
+    pub units: usize,
+    /// Rows of the largest of them.
+    pub unit_rows: u64,
+    /// Bytes of a row of the columns passed through, about.
+    pub kept_row: u64,
+}
+
+impl Default for ReadCost {
+    fn default() -> ReadCost {
+        ReadCost { footers: 0, columns: 0, units: 0, unit_rows: UNIT_ROWS, kept_row: 0 }
+    }
+}
+
+impl ReadCost {
+    /// For `part` of the columns out of `all`.
+    pub fn share(&self, part: u64, all: u64) -> ReadCost {
+        let columns = (self.columns as f64 * part as f64 / all.max(1) as f64).ceil() as u64;
+        ReadCost { columns, ..*self }
+    }
+
+    /// Bytes on this many threads.
+    pub fn total(&self, threads: usize) -> u64 {
+        self.footers.saturating_add(self.columns.saturating_mul(threads as u64))
+    }
+}
