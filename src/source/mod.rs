@@ -11,6 +11,7 @@
 //! cut depends on the data alone, never on threads or memory, so a fold over units in order gives
 //! the same bytes on any machine that computes the same products.
 
+mod arrow;
 mod batch_reader;
 pub mod block;
 mod column_choice;
@@ -34,9 +35,11 @@ mod positions;
 mod pread;
 mod prepare;
 mod read_cost;
+mod reader;
 pub mod spool;
 mod table;
 
+pub use arrow::{ArrowTable, MATRIX_COLUMN};
 pub use batch_reader::block_of;
 pub use block::{Block, MissingCell, Nulls, Precision, Tally, Values};
 pub use column_choice::{ChosenColumns, ColumnChoice};
@@ -47,6 +50,7 @@ pub use labels::{LabelRead, LabelRequest, Labels};
 pub use mapped::MappedSource;
 pub use parquet::ParquetSource;
 pub use prepare::Prepare;
+pub use reader::{OpenedReader, ReaderTable};
 pub use spool::Spool;
 pub use table::{ColumnInfo, Difference, InputInfo, Kind, ReadCost, ReadRequest, Table};
 
