@@ -68,6 +68,7 @@ pub mod report;
 pub mod sink;
 pub mod solve;
 pub mod source;
+pub mod staged;
 pub mod state;
 pub mod words;
 pub mod workers;

@@ -3,7 +3,7 @@
 use clap::Parser;
 use eigenstream::cli::{self, args::Cli};
 use eigenstream::pass;
-use eigenstream::sink::staged;
+use eigenstream::staged;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

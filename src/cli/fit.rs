@@ -10,7 +10,7 @@ use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
 use crate::model::{KernelReport, KernelSide, LedgerEntry, Method, Model, Provenance};
 use crate::report::{self, Talk};
-use crate::sink::staged::check_file;
+use crate::staged::check_file;
 use crate::solve::rules::Components;
 use crate::solve::scoring::Score;
 use crate::solve::supervised::LabelKernel;

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::model::LedgerEntry;
 use crate::pass;
 use crate::report;
-use crate::sink::staged::StagedDir;
+use crate::staged::StagedDir;
 use crate::source::labels::{Class, ClassValue};
 use crate::source::{Block, LabelRead, LabelWant, Labels, ParquetSource, Source, Tally, Want};
 use crate::state::sums::Sums;

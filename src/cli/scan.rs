@@ -14,7 +14,7 @@ use crate::error::{Error, Place, Result};
 use crate::model::{LedgerEntry, Method};
 use crate::pass::{self, Crew};
 use crate::report::{self, Talk};
-use crate::sink::staged::check_file;
+use crate::staged::check_file;
 use crate::solve::supervised::LabelKernel;
 use crate::source::{Block, Dataset, LabelRead, LabelWant, Nulls, ParquetSource, Source, Tally};
 use crate::state::folds::fold_of;

@@ -6,7 +6,7 @@ use super::scan::{Scan, describe, only_new, same_file};
 use crate::error::{Error, Result};
 use crate::model::{Method, Model};
 use crate::report::{self, Talk};
-use crate::sink::staged::{StagedDir, check_file};
+use crate::staged::{StagedDir, check_file};
 use crate::solve::scoring::Keep;
 use crate::solve::supervised::LabelKernel;
 use crate::solve::{Form, Scaling};

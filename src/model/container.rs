@@ -6,7 +6,7 @@
 
 use crate::accumulate::Parts;
 use crate::error::{Error, Result};
-use crate::sink::staged::StagedFile;
+use crate::staged::StagedFile;
 use ndarray::{Array1, Array2};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::de::DeserializeOwned;

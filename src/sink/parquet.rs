@@ -5,7 +5,7 @@
 //! Held: at most one row group in the making and one waiting per unit in flight.
 
 use super::Sink;
-use super::staged::{StagedDir, StagedFile};
+use crate::staged::{StagedDir, StagedFile};
 use crate::error::{Error, Result};
 use crate::source::inputs;
 use ::parquet::arrow::ArrowWriter;

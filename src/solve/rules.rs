@@ -232,7 +232,7 @@ fn evidence(lambda: &[f64], n: f64) -> Vec<f64> {
     for k in 1..d {
         let new = k - 1;
         let half = (d - new) as f64 / 2.0;
-        log_prior += ln_gamma(half) - half * PI.ln() - LN_2;
+        log_prior += libm::lgamma(half) - half * PI.ln() - LN_2;
         log_kept += lambda[new].ln();
         rest -= lambda[new];
         let v = (rest / (d - k) as f64).max(f64::MIN_POSITIVE);
@@ -258,17 +258,6 @@ fn evidence(lambda: &[f64], n: f64) -> Vec<f64> {
         );
     }
     out
-}
-
-unsafe extern "C" {
-    fn lgamma_r(x: f64, sign: *mut std::os::raw::c_int) -> f64;
-}
-
-/// log Γ for positive x, from the C library.
-fn ln_gamma(x: f64) -> f64 {
-    let mut sign = 0;
-    // SAFETY: pure but for the sign, which it writes to our own variable.
-    unsafe { lgamma_r(x, &mut sign) }
 }
 
 #[cfg(test)]
@@ -300,7 +289,7 @@ mod tests {
         let mut p = -(k as f64) * 2f64.ln();
         for i in 0..k {
             let half = (d - i) as f64 / 2.0;
-            p += ln_gamma(half) - half * PI.ln();
+            p += libm::lgamma(half) - half * PI.ln();
         }
         let m = (d * k) as f64 - (k * (k + 1)) as f64 / 2.0;
         let mut log_a = 0.0;
