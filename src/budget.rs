@@ -1,7 +1,7 @@
 //! Bytes: how people write them, how many this machine has, and the list that every big buffer is
 //! on before it exists.
 //!
-//! A [`Ledger`] is filled by the planner, phase by phase (streaming, decomposition, writing). Its
+//! A [`MemoryPlan`] is filled by the planner, phase by phase (streaming, decomposition, writing). Its
 //! peak is the largest phase, and a plan whose peak is over the [`Budget`] never starts.
 
 use crate::error::{Error, Result};
@@ -162,12 +162,12 @@ impl Phase {
 
 /// All phases of a piece of work.
 #[derive(Debug, Clone, Default)]
-pub struct Ledger {
+pub struct MemoryPlan {
     /// In the order they run.
     pub phases: Vec<Phase>,
 }
 
-impl Ledger {
+impl MemoryPlan {
     /// The phase that holds most.
     pub fn peak(&self) -> Option<&Phase> {
         self.phases.iter().max_by_key(|phase| phase.bytes())
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_peak_is_the_largest_phase() {
-        let ledger = Ledger {
+        let ledger = MemoryPlan {
             phases: vec![Phase::new("stream").hold("a", 5), Phase::new("decompose").hold("b", 9)],
         };
         assert_eq!(ledger.peak().unwrap().name, "decompose");

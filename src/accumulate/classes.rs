@@ -14,7 +14,7 @@
 //! ```
 
 use super::stored::{Parts, Restored, Stored, left};
-use super::{Accumulate, Center, Moments, Shape, Spread};
+use super::{Accumulate, Center, FeatureMoments, Moments, Shape};
 use crate::error::{Error, Result};
 use crate::source::labels::Class;
 use crate::source::{Block, Labels, MissingCell};
@@ -27,7 +27,7 @@ const CLASS_BYTES: u64 = 384;
 /// Sums per class of the rows so far.
 #[derive(Debug, Clone)]
 pub struct ClassSums {
-    spread: Spread,
+    spread: FeatureMoments,
     origin: Option<Center>,
     index: HashMap<Class, usize>,
     sums: Vec<ClassSum>,
@@ -71,7 +71,7 @@ impl ClassSums {
     /// Of no rows yet.
     pub fn new(d: usize, limit: ClassLimit) -> ClassSums {
         ClassSums {
-            spread: Spread::new(d),
+            spread: FeatureMoments::new(d),
             origin: None,
             index: HashMap::new(),
             sums: Vec::new(),
@@ -169,7 +169,7 @@ impl Accumulate for ClassSums {
         }
         let mut y = block.into_f64();
         let (d, c) = (y.ncols(), classes.len());
-        let spread = Spread::centring(&mut y, weights.as_ref(), &missing);
+        let spread = FeatureMoments::centring(&mut y, weights.as_ref(), &missing);
         let (sums, totals) = class_sums(&y, weights.as_ref(), &ids, c);
         let holes =
             (!missing.is_empty()).then(|| class_holes(&missing, weights.as_ref(), &ids, (d, c)));
@@ -245,7 +245,7 @@ impl Accumulate for ClassSums {
 
     fn bytes(Shape { features, rows, vectors }: Shape) -> u64 {
         let each = 16u64.saturating_mul(features).saturating_add(CLASS_BYTES);
-        Spread::bytes(Shape { features, rows, vectors })
+        FeatureMoments::bytes(Shape { features, rows, vectors })
             .saturating_add(each.saturating_mul(vectors))
     }
 }
@@ -309,7 +309,7 @@ impl Stored for ClassSums {
         let sums = parts.take_matrix(at, "sums", (c, d))?;
         let holes =
             missing.contains(&true).then(|| parts.take_matrix(at, "holes", (c, d))).transpose()?;
-        let spread = Spread::restore(&format!("{at}.features"), d, parts)?;
+        let spread = FeatureMoments::restore(&format!("{at}.features"), d, parts)?;
         let row = |m: &Option<Array2<f64>>, i: usize| m.as_ref().map(|m| m.row(i).to_owned());
         let sum = |i: usize| {
             let missing = if missing[i] { row(&holes, i) } else { None };

@@ -9,7 +9,7 @@
 //! rows' weights, G += (√w·y)(√w·y)ᵀ. A feature without spread has no deviation to divide by and is 0.
 
 use super::covariance::f32_error;
-use super::{Accumulate, DEPTH, Moments, Scaling, Shape, Spread};
+use super::{Accumulate, DEPTH, FeatureMoments, Moments, Scaling, Shape};
 use crate::blas;
 use crate::source::{Block, MissingCell, Values, dense};
 use ndarray::{Array1, Array2};
@@ -18,7 +18,7 @@ use ndarray::{Array1, Array2};
 #[derive(Debug, Clone)]
 pub struct Gram {
     scaling: Scaling,
-    spread: Spread,
+    spread: FeatureMoments,
     g: Array2<f64>,
     /// Rows with a missing cell.
     incomplete: Vec<bool>,
@@ -34,7 +34,7 @@ struct Waiting {
     weights: Option<Array1<f64>>,
     missing: Vec<MissingCell>,
     mixed: bool,
-    spread: Spread,
+    spread: FeatureMoments,
 }
 
 /// All a dual form needs.
@@ -54,7 +54,7 @@ impl Gram {
         let (g, incomplete) = (Array2::zeros((rows, rows)), vec![false; rows]);
         Gram {
             scaling,
-            spread: Spread::new(0),
+            spread: FeatureMoments::new(0),
             g,
             incomplete,
             mixed_error: None,
@@ -83,7 +83,7 @@ impl Gram {
 impl Waiting {
     /// x → √w·y, and the moments on the way.
     fn prepare(&mut self, scaling: Scaling) {
-        self.spread = Spread::centring(&mut self.y, self.weights.as_ref(), &self.missing);
+        self.spread = FeatureMoments::centring(&mut self.y, self.weights.as_ref(), &self.missing);
         let moments = self.spread.clone().finish();
         let back = (!scaling.center).then(|| -&moments.mean);
         dense::shift(&mut self.y, back.as_ref(), scaling.factors(&moments).as_ref());
@@ -105,7 +105,7 @@ impl Accumulate for Gram {
             weights,
             missing,
             mixed,
-            spread: Spread::new(0),
+            spread: FeatureMoments::new(0),
         });
         if self.waiting.iter().map(|w| w.y.ncols()).sum::<usize>() >= DEPTH {
             self.flush();

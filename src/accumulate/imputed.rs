@@ -15,7 +15,7 @@
 //!
 //! Without missing cells P is 0 and C is W, and the move is Chan's rule.
 
-use super::spread::centre;
+use super::feature_moments::centre;
 use super::stored::{Parts, Restored, Stored, left};
 use super::{Accumulate, Center, CoMoment, Moments, Shape, add_outer};
 use crate::blas;

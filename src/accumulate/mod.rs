@@ -18,21 +18,21 @@
 
 mod classes;
 mod covariance;
-mod cross;
+mod cross_moment;
+mod feature_moments;
 mod gram;
 mod imputed;
 mod sketch;
-mod spread;
 mod stored;
 mod tiled;
 
 pub use classes::{ClassLimit, ClassMoments, ClassSums};
 pub use covariance::Covariance;
-pub use cross::{Cross, CrossMoments, LabelMap};
+pub use cross_moment::{CrossMoment, CrossMoments, LabelMap};
+pub use feature_moments::FeatureMoments;
 pub use gram::{Gram, GramSums};
 pub use imputed::ImputedCovariance;
-pub use sketch::{Look, Product, Sketch};
-pub use spread::Spread;
+pub use sketch::{FirstPass, Product, Sketch};
 pub use stored::{MOST_ROWS, Parts, Restored, Stored};
 pub use tiled::{DEPTH, SHARED_FROM, TiledCovariance};
 
@@ -162,17 +162,17 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// The mean to centre by, with what rounding took from it if that is felt.
+    /// The mean to centre by, with what rounding took from it if that is not negligible.
     pub(crate) fn center(&self) -> Center {
-        let felt =
-            |j: usize| self.rest[j].abs() > NOT_FELT * (self.squares[j] / self.weight).sqrt();
+        let matters =
+            |j: usize| self.rest[j].abs() > NEGLIGIBLE * (self.squares[j] / self.weight).sqrt();
         let rest =
-            if (0..self.rest.len()).any(felt) { self.rest.clone() } else { Array1::zeros(0) };
+            if (0..self.rest.len()).any(matters) { self.rest.clone() } else { Array1::zeros(0) };
         Center::new(self.mean.clone(), rest)
     }
 
     /// Only these features.
-    pub fn part(&self, kept: &[usize]) -> Moments {
+    pub fn select_features(&self, kept: &[usize]) -> Moments {
         let part = |a: &Array1<f64>| a.select(Axis(0), kept);
         Moments {
             mean: part(&self.mean),
@@ -193,7 +193,7 @@ impl Moments {
 }
 
 /// An error of the mean, over the deviation, that no digit feels.
-const NOT_FELT: f64 = 1e-13;
+const NEGLIGIBLE: f64 = 1e-13;
 
 /// A mean in two parts: near it, and the rest.
 ///

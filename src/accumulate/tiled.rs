@@ -2,7 +2,7 @@
 //!
 //! Enters: blocks. Leaves: [`CoMoment`]. Holds S (8d²) once, and a panel of [`DEPTH`] rows.
 //!
-//! [`Covariance`](super::Covariance) keeps one S per worker, which is dear when d is large, and goes over
+//! [`Covariance`](super::Covariance) keeps one S per worker, which is expensive when d is large, and goes over
 //! all of S for every block, which costs more than the product. Here rows are gathered first, and their
 //! product is shared out by tiles of S. The sums are those of `covariance`, for a panel instead of a block:
 //!

@@ -29,10 +29,10 @@ use super::args::FitSpec;
 use super::kernel_fit::{CHECKED_ON, sample_rows};
 use super::kernels::{KernelPlan, Route};
 use crate::accumulate::{
-    Accumulate, ClassSums, Covariance, Cross, Gram, ImputedCovariance, Product, SHARED_FROM, Shape,
-    Sketch, Spread, TiledCovariance,
+    Accumulate, ClassSums, Covariance, CrossMoment, FeatureMoments, Gram, ImputedCovariance,
+    Product, SHARED_FROM, Shape, Sketch, TiledCovariance,
 };
-use crate::budget::{Budget, Ledger, Phase};
+use crate::budget::{Budget, MemoryPlan, Phase};
 use crate::kernel::ridge;
 use crate::pass::window;
 use crate::solve::rules::Components;
@@ -108,7 +108,7 @@ pub struct Candidate {
     /// Fewest and most passes over the data, or over its copy.
     pub passes: (usize, usize),
     /// What is held when.
-    pub ledger: Ledger,
+    pub ledger: MemoryPlan,
     /// Bytes of temporary files.
     pub disk: u64,
     /// Worker threads that fit the budget.
@@ -235,7 +235,7 @@ impl Question<'_> {
     }
 
     /// What this many features hold in this form.
-    pub fn ledger(&self, form: Form, threads: usize) -> Ledger {
+    pub fn ledger(&self, form: Form, threads: usize) -> MemoryPlan {
         let mut phases = match (form, self.way()) {
             (Form::Primal, Some(_)) => self.unit_pca(threads),
             (Form::Landmarks | Form::Fourier, Some(kernel)) => self.approximate(kernel, threads),
@@ -250,7 +250,7 @@ impl Question<'_> {
             scoring.name = "scoring";
             phases.insert(0, scoring);
         }
-        Ledger { phases }
+        MemoryPlan { phases }
     }
 
     fn decoding(&self, phase: Phase, threads: usize, part: u64) -> Phase {
@@ -521,7 +521,7 @@ impl Question<'_> {
         let rows = block_rows(d as usize) as u64;
         let bytes = |rows: u64| {
             let shape = Shape { features: d, rows, vectors: r };
-            let labels = if classes { ClassSums::bytes(shape) } else { Cross::bytes(shape) };
+            let labels = if classes { ClassSums::bytes(shape) } else { CrossMoment::bytes(shape) };
             let sums = match (with_variance, self.want.nulls) {
                 (false, _) => 0,
                 (true, Nulls::Mean) => ImputedCovariance::bytes(shape).saturating_add(8 * rows * d),
@@ -600,7 +600,7 @@ impl Question<'_> {
         let block = self.block() as u64;
         let shape = |rows| Shape { features: d, rows, vectors: block };
         let scratch = Sketch::bytes(shape(rows)) - Sketch::bytes(shape(0))
-            + Spread::bytes(Shape { rows: 0, ..shape(0) });
+            + FeatureMoments::bytes(Shape { rows: 0, ..shape(0) });
         let single =
             if self.want.precision == Precision::Mixed { 4 * rows * d + 8 * block * d } else { 0 };
         let partial = Product::bytes(shape(0)).saturating_mul(window(threads) as u64 + 2);

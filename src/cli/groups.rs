@@ -10,12 +10,12 @@ use super::plan::{LabelPlan, PLANNED_CLASSES};
 use super::scan::Scan;
 use crate::accumulate::{Accumulate, Parts, Stored};
 use crate::error::{Error, Result};
-use crate::model::LedgerEntry;
+use crate::model::InputEntry;
 use crate::pass;
 use crate::report;
-use crate::staged::StagedDir;
 use crate::source::labels::{Class, ClassValue};
 use crate::source::{Block, LabelRead, LabelWant, Labels, ParquetSource, Source, Tally, Want};
+use crate::staged::StagedDir;
 use crate::state::sums::Sums;
 use crate::state::{About, Group, State, StateTally};
 use crate::words::{count, thousands};
@@ -252,14 +252,14 @@ impl Scan {
         let names: Vec<PathBuf> =
             values.iter().map(|v| PathBuf::from(group_file(column, v))).collect();
         let staged = StagedDir::create(&args.output, names, None)?;
-        let ledger = LedgerEntry::of(&self.plan.dataset);
+        let ledger = InputEntry::of(&self.plan.dataset);
         let (mut index, mut rows) = (0, 0);
         shelf.each(self.wanted.features, |value, shelved| {
             let about = About {
                 ledger: shelved
                     .ledger
                     .iter()
-                    .map(|(file, n)| LedgerEntry { rows: *n, ..ledger[*file].clone() })
+                    .map(|(file, n)| InputEntry { rows: *n, ..ledger[*file].clone() })
                     .collect(),
                 tally: shelved.tally.into(),
                 group: Some(Group { column: column.into(), value }),

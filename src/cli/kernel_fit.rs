@@ -16,7 +16,7 @@ use crate::accumulate::{Moments, Scaling};
 use crate::error::{Error, Place, Result};
 use crate::kernel::ridge::LEARNED_FROM;
 use crate::kernel::{Basis, Comparands, Fourier, Kernel, KernelMap, Ridge};
-use crate::model::{Approximation, ClassReport, KernelReport, KernelSide, PreimageReport};
+use crate::model::{Approximation, ClassReport, KernelParts, KernelReport, PreimageReport};
 use crate::pass::Crew;
 use crate::solve::kernel::{self, KernelMatrix, KernelMeans, KernelProblem, Negative, TOLERANCE};
 use crate::solve::krylov::Tolerance;
@@ -215,7 +215,7 @@ impl Passes<'_> {
         ready: Ready,
         mut solution: Solution,
         side: Side,
-    ) -> Result<(Solution, KernelSide)> {
+    ) -> Result<(Solution, KernelParts)> {
         let Ready { x, kernel, gamma_from, active, scale } = ready;
         let Side { offset, means, mean, grand, negative } = side;
         let some = |row: ndarray::ArrayView1<'_, f64>| row.iter().any(|c| *c != 0.0);
@@ -253,7 +253,7 @@ impl Passes<'_> {
             preimage: learned,
             ..KernelReport::new(kernel, gamma_from)
         };
-        Ok((solution, KernelSide { report, map: Some(Box::new(map)), unit_mean: None, preimage }))
+        Ok((solution, KernelParts { report, map: Some(Box::new(map)), unit_mean: None, preimage }))
     }
 
     fn tell_negative(&self, negative: Negative) {
@@ -307,7 +307,7 @@ impl Passes<'_> {
             cores(),
         )?;
         (solution.active, solution.scale) = (active, scale);
-        let side = KernelSide {
+        let side = KernelParts {
             report: KernelReport::new(Kernel::Cosine, None),
             map: None,
             unit_mean: Some(units.mean),
@@ -409,7 +409,7 @@ impl Passes<'_> {
             preimage: learned,
             ..KernelReport::new(kernel, ready.gamma_from)
         };
-        let side = KernelSide { report, map: Some(Box::new(map)), unit_mean: None, preimage };
+        let side = KernelParts { report, map: Some(Box::new(map)), unit_mean: None, preimage };
         Ok(Fitted { moments, solution, tally, supervision: None, kernel: Some(side) })
     }
 

@@ -11,12 +11,12 @@ use super::plan::{FitPlan, LabelPlan};
 use crate::accumulate::{Accumulate, ClassLimit, SHARED_FROM};
 use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
-use crate::model::{LedgerEntry, Method};
+use crate::model::{InputEntry, Method};
 use crate::pass::{self, Crew};
 use crate::report::{self, Talk};
-use crate::staged::check_file;
 use crate::solve::supervised::LabelKernel;
 use crate::source::{Block, Dataset, LabelRead, LabelWant, Nulls, ParquetSource, Source, Tally};
+use crate::staged::check_file;
 use crate::state::folds::fold_of;
 use crate::state::sums::{LabelsWanted, Sums, Wanted};
 use crate::state::{About, Known, Ledger, Progress, State, StateLabels, StateTally};
@@ -189,7 +189,7 @@ impl Scan {
             weight: self.plan.want.weight.clone(),
             precision: self.plan.want.precision,
             tally: StateTally::default(),
-            ledger: LedgerEntry::of(&self.plan.dataset),
+            ledger: InputEntry::of(&self.plan.dataset),
             cancellation: 1.0,
             group: None,
             fold_seed: (self.folds > 1).then_some(self.seed),
@@ -204,7 +204,7 @@ impl Scan {
 
     /// Adds all rows, to those of a state if one is given; from a checkpoint on if there is one.
     pub fn run(&self, onto: Option<State>, checkpoint: &CheckpointArgs) -> Result<State> {
-        let entries = LedgerEntry::of(&self.plan.dataset);
+        let entries = InputEntry::of(&self.plan.dataset);
         let mut start = match onto {
             None => State::new(About { ledger: Vec::new(), ..self.about() }, self.fresh()),
             Some(state) => {
@@ -398,7 +398,7 @@ fn labels_wanted(plan: &FitPlan, labels: &LabelPlan) -> LabelsWanted {
 }
 
 /// The same content twice among the files of one scan.
-fn no_twins(entries: &[LedgerEntry]) -> Result<()> {
+fn no_twins(entries: &[InputEntry]) -> Result<()> {
     let mut ledger = Ledger::default();
     for entry in entries {
         if let Some(Known::Same(other)) = ledger.known(entry) {
@@ -476,7 +476,7 @@ pub fn only_new(state: &State, data: &[String], skip: bool, talk: Talk) -> Resul
     let ledger = state.ledger();
     let mut new = Vec::new();
     let mut known = 0;
-    for (entry, file) in LedgerEntry::of(&dataset).iter().zip(&dataset.files) {
+    for (entry, file) in InputEntry::of(&dataset).iter().zip(&dataset.files) {
         match ledger.known(entry) {
             Some(Known::Same(_)) if skip => known += 1,
             Some(_) => state.admit(std::slice::from_ref(entry))?,

@@ -9,7 +9,7 @@
 //! container is that of [`super::container`]. A file whose shapes do not fit is refused.
 
 use super::container::{self, Content, Named, Tensors, matrix, vector};
-use super::{Header, Map, Model};
+use super::{Header, Model, Projection};
 use crate::error::{Error, Result};
 use crate::kernel::{Basis, Fourier, KernelMap, Ridge};
 use std::path::Path;
@@ -45,8 +45,8 @@ impl Model {
             vector("constants", &self.constants),
         ];
         match &self.map {
-            Map::Linear(components) => tensors.push(matrix("components", components)),
-            Map::Kernel(map) => {
+            Projection::Linear(components) => tensors.push(matrix("components", components)),
+            Projection::Kernel(map) => {
                 match &map.basis {
                     Basis::Rows { rows, .. } => tensors.push(matrix("train_rows", rows)),
                     Basis::Fourier(Fourier { omega, phase }) => {
@@ -86,7 +86,7 @@ fn assemble(header: Header, tensors: &Tensors<'_>) -> std::result::Result<Model,
                 }),
                 false => Basis::Rows { kernel: report.kernel, rows: tensors.matrix("train_rows")? },
             };
-            Map::Kernel(Box::new(KernelMap {
+            Projection::Kernel(Box::new(KernelMap {
                 basis,
                 coefficients: tensors.matrix("coefficients")?,
                 offset: tensors.vector("offset")?,
@@ -95,7 +95,7 @@ fn assemble(header: Header, tensors: &Tensors<'_>) -> std::result::Result<Model,
                 grand_mean: report.grand_mean,
             }))
         }
-        _ => Map::Linear(tensors.matrix("components")?),
+        _ => Projection::Linear(tensors.matrix("components")?),
     };
     let preimage = header.kernel.as_ref().and_then(|k| k.preimage.as_ref()).map(|report| {
         let (anchors, coefficients) =
@@ -160,8 +160,8 @@ fn check_kernel(map: &KernelMap, d: usize) -> std::result::Result<(), String> {
 fn check(model: &Model) -> std::result::Result<(), String> {
     let header = &model.header;
     let d = match &model.map {
-        Map::Linear(components) => components.ncols(),
-        Map::Kernel(map) => {
+        Projection::Linear(components) => components.ncols(),
+        Projection::Kernel(map) => {
             check_kernel(map, model.mean.len())?;
             model.mean.len()
         }

@@ -37,7 +37,7 @@ pub struct Model {
     /// What the centred features are divided by.
     pub scale: Option<Array1<f64>>,
     /// From a row to its scores.
-    pub map: Map,
+    pub map: Projection,
     /// Every eigenvalue that is known, descending.
     pub eigenvalues: Array1<f64>,
     /// Values of the constant features that were left out, in the order of their names.
@@ -54,7 +54,7 @@ pub struct Model {
 
 /// From a row to its scores.
 #[derive(Debug, Clone)]
-pub enum Map {
+pub enum Projection {
     /// Products with orthonormal rows, k × d.
     Linear(Array2<f64>),
     /// Comparisons with rows or random features.
@@ -110,7 +110,7 @@ pub struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelReport>,
     /// What was read.
-    pub ledger: Vec<LedgerEntry>,
+    pub ledger: Vec<InputEntry>,
     /// The program's version.
     pub version: String,
 }
@@ -314,7 +314,7 @@ pub struct Weight {
 
 /// An input of the fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LedgerEntry {
+pub struct InputEntry {
     /// As given.
     pub path: String,
     /// Bytes.
@@ -325,17 +325,17 @@ pub struct LedgerEntry {
     pub footer_hash: String,
 }
 
-impl LedgerEntry {
+impl InputEntry {
     /// True when it is the same content: an empty file is only itself.
-    pub fn is_same(&self, other: &LedgerEntry) -> bool {
+    pub fn is_same(&self, other: &InputEntry) -> bool {
         let content = (self.size, self.rows, &self.footer_hash)
             == (other.size, other.rows, &other.footer_hash);
         content && (self.rows > 0 || self.path == other.path)
     }
 
     /// One entry per file.
-    pub fn of(dataset: &Dataset) -> Vec<LedgerEntry> {
-        let entry = |f: &crate::source::FileInfo| LedgerEntry {
+    pub fn of(dataset: &Dataset) -> Vec<InputEntry> {
+        let entry = |f: &crate::source::FileInfo| InputEntry {
             path: f.path.display().to_string(),
             size: f.size,
             rows: f.rows,
@@ -369,7 +369,7 @@ pub struct Provenance {
     /// HSIC of the scores.
     pub hsic: Option<f64>,
     /// The kernel and what it adds.
-    pub kernel: Option<KernelSide>,
+    pub kernel: Option<KernelParts>,
     /// Variance of all features, where it is not the trace of what was decomposed.
     pub total_variance: Option<f64>,
     /// Variance along each component, likewise.
@@ -379,14 +379,14 @@ pub struct Provenance {
     /// The scores of all of them.
     pub feature_scores: Option<Array1<f64>>,
     /// What was read.
-    pub ledger: Vec<LedgerEntry>,
+    pub ledger: Vec<InputEntry>,
     /// What must be told.
     pub tally: Tally,
 }
 
 /// What a kernel fit adds to a solution.
 #[derive(Debug, Clone)]
-pub struct KernelSide {
+pub struct KernelParts {
     /// For the header.
     pub report: KernelReport,
     /// The map, its coefficients still to be put in; `None` where the components are linear.
@@ -453,10 +453,11 @@ impl Model {
         let side = from.kernel.map(|k| (k.map, k.unit_mean, k.preimage));
         let (map, unit_mean, preimage) = side.unwrap_or_default();
         let map = match map {
-            Some(map) => {
-                Map::Kernel(Box::new(KernelMap { coefficients: solution.components, ..*map }))
-            }
-            None => Map::Linear(solution.components),
+            Some(map) => Projection::Kernel(Box::new(KernelMap {
+                coefficients: solution.components,
+                ..*map
+            })),
+            None => Projection::Linear(solution.components),
         };
         Model {
             header,
@@ -488,24 +489,24 @@ impl Model {
     /// Number of components kept (k).
     pub fn n_components(&self) -> usize {
         match &self.map {
-            Map::Linear(components) => components.nrows(),
-            Map::Kernel(map) => map.coefficients.nrows(),
+            Projection::Linear(components) => components.nrows(),
+            Projection::Kernel(map) => map.coefficients.nrows(),
         }
     }
 
     /// The components as directions in the space of the features; a kernel model has none there.
     pub fn components(&self) -> Option<&Array2<f64>> {
         match &self.map {
-            Map::Linear(components) => Some(components),
-            Map::Kernel(_) => None,
+            Projection::Linear(components) => Some(components),
+            Projection::Kernel(_) => None,
         }
     }
 
     /// The kernel map, of a kernel model.
     pub fn kernel_map(&self) -> Option<&KernelMap> {
         match &self.map {
-            Map::Linear(_) => None,
-            Map::Kernel(map) => Some(map),
+            Projection::Linear(_) => None,
+            Projection::Kernel(map) => Some(map),
         }
     }
 

@@ -25,7 +25,7 @@ pub mod preimage;
 
 use crate::error::{Place, Result};
 use crate::kernel::{Comparer, KernelMap};
-use crate::model::{Map, Model};
+use crate::model::{Model, Projection};
 use crate::source::{Block, Prepare};
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 
@@ -89,15 +89,15 @@ impl<'a> Projector<'a> {
     pub fn project(&self, block: Block, place: impl Fn(usize) -> Place) -> Result<Projected> {
         let prepared = self.prepare.apply(block, place)?;
         Ok(match (&self.model.map, &self.comparer) {
-            (Map::Kernel(_), Some(comparer)) => {
+            (Projection::Kernel(_), Some(comparer)) => {
                 let compared = comparer.compare(prepared.view(), self.k, self.threads);
                 Projected { prepared, scores: compared.scores, lengths: Some(compared.lengths) }
             }
-            (Map::Linear(components), _) => {
+            (Projection::Linear(components), _) => {
                 let scores = self.components(components).dot(&prepared.t());
                 Projected { prepared, scores, lengths: None }
             }
-            (Map::Kernel(_), None) => unreachable!("a kernel map has a comparer"),
+            (Projection::Kernel(_), None) => unreachable!("a kernel map has a comparer"),
         })
     }
 
@@ -137,11 +137,11 @@ impl<'a> Projector<'a> {
     pub fn diagnostics(&self, projected: &Projected) -> Diagnostics {
         let Projected { prepared, scores, lengths } = projected;
         let error = match (&self.model.map, lengths) {
-            (Map::Linear(components), _) => {
+            (Projection::Linear(components), _) => {
                 let residual = prepared - &scores.t().dot(&self.components(components));
                 residual.map_axis(Axis(1), |row| row.dot(&row).sqrt())
             }
-            (Map::Kernel(_), lengths) => {
+            (Projection::Kernel(_), lengths) => {
                 let mut left = lengths.clone().unwrap_or_else(|| Array1::zeros(scores.ncols()));
                 scores
                     .rows()

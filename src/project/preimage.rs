@@ -46,7 +46,7 @@ pub struct Preimages {
     /// ‖P − φ(y)‖² of each.
     pub losses: Array1<f64>,
     /// Those whose iteration did not come to rest.
-    pub restless: u64,
+    pub unsettled: u64,
 }
 
 impl<'a> FixedPoint<'a> {
@@ -95,7 +95,7 @@ impl<'a> FixedPoint<'a> {
         let empty = Preimages {
             rows: Array2::zeros((n, self.rows.ncols())),
             losses: Array1::zeros(n),
-            restless: 0,
+            unsettled: 0,
         };
         let all = Mutex::new(empty);
         let parts: Vec<Range<usize>> =
@@ -110,7 +110,7 @@ impl<'a> FixedPoint<'a> {
             let mut all = all.lock().unwrap_or_else(|e| e.into_inner());
             all.rows.slice_mut(s![part.clone(), ..]).assign(&found.rows);
             all.losses.slice_mut(s![part]).assign(&found.losses);
-            all.restless += found.restless;
+            all.unsettled += found.unsettled;
         });
         all.into_inner().unwrap_or_else(|e| e.into_inner())
     }
@@ -153,7 +153,7 @@ impl<'a> FixedPoint<'a> {
             + 2.0 * z.t().dot(&self.map.offset.slice(s![..self.k]))
             + self.map.grand_mean;
         let losses = (own - 2.0 * near + 1.0).mapv(|l: f64| l.max(0.0));
-        Preimages { rows: y, losses, restless: moving.iter().filter(|m| **m).count() as u64 }
+        Preimages { rows: y, losses, unsettled: moving.iter().filter(|m| **m).count() as u64 }
     }
 
     /// Σ g_i k(y, x_i) x_i, Σ g_i k(y, x_i) and Σ |g_i k(y, x_i)| for each row y.

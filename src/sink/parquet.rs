@@ -5,9 +5,9 @@
 //! Held: at most one row group in the making and one waiting per unit in flight.
 
 use super::Sink;
-use crate::staged::{StagedDir, StagedFile};
 use crate::error::{Error, Result};
 use crate::source::inputs;
+use crate::staged::{StagedDir, StagedFile};
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,

@@ -71,7 +71,7 @@ pub fn finish(
     } else {
         loadings
     };
-    super::settle(&mut u, threads)?;
+    super::orthonormalise_and_sign(&mut u, threads)?;
     let orthogonality = blas::parallel(threads, || super::orthogonality(&u));
     let Decomposed { spectrum, trace, rules, max_residual, trace_error, .. } = decomposed;
     let mixed_error = moments.mixed_error;

@@ -23,7 +23,7 @@
 //! Stripes are added in order, so threads do not change a digit. Holds the rows, per thread a tile and a stripe's
 //! sums (8·n·b bytes), and what [`krylov`] holds.
 
-use super::krylov::{self, Found, Search, Tolerance};
+use super::krylov::{self, RitzPairs, Search, Tolerance};
 use super::rules::{Components, Rules, cumulated};
 use super::spectrum::{self, Spectrum, rank_tolerance};
 use super::{Certificate, Form, Iteration, Solution};
@@ -321,7 +321,7 @@ impl Centring {
     }
 
     /// Makes each row sum to 0, which all but rounding it does.
-    fn settle(&self, coefficients: &mut Array2<f64>) {
+    fn centre_rows(&self, coefficients: &mut Array2<f64>) {
         for mut row in coefficients.rows_mut() {
             // The second round centres by the rounding error of the first.
             self.centre(row.view_mut());
@@ -402,7 +402,7 @@ impl KernelProblem<'_> {
         }
     }
 
-    fn search(&self) -> Result<(Found, KernelMeans)> {
+    fn search(&self) -> Result<(RitzPairs, KernelMeans)> {
         let n = self.matrix.rows.len();
         let centring = self.centring();
         let means = std::cell::RefCell::new(None);
@@ -420,7 +420,7 @@ impl KernelProblem<'_> {
                 }
                 _ => None,
             },
-            dear: true,
+            expensive: true,
             threads: self.threads,
             watch: self.watch,
         };
@@ -441,7 +441,7 @@ impl KernelProblem<'_> {
         Ok((found, means))
     }
 
-    fn solution(&self, found: Found, means: KernelMeans) -> Result<KernelSolution> {
+    fn solution(&self, found: RitzPairs, means: KernelMeans) -> Result<KernelSolution> {
         let n = self.matrix.rows.len();
         let sought = found.vectors.nrows();
         if sought == 0 {
@@ -541,7 +541,7 @@ impl KernelProblem<'_> {
         if let Some(roots) = &centring.roots {
             v *= roots;
         }
-        centring.settle(&mut v);
+        centring.centre_rows(&mut v);
         let trace = means.trace;
         let (rank, eigenvalues) = (spectrum.rank(), spectrum.values);
         let (form, active, scale) = (Form::Exact, Vec::new(), None);
@@ -606,7 +606,7 @@ pub fn supervised(
     let mut over = v.clone();
     super::over_roots(&mut over, &eigen.spectrum);
     let mut theta = blas::parallel(problem.threads, || over.dot(labels));
-    centring.settle(&mut theta);
+    centring.centre_rows(&mut theta);
     let scores = blas::parallel(problem.threads, || over.dot(&y));
     // ΘᵀKΘ
     let mut gram = blas::parallel(problem.threads, || theta.dot(&scores.t()));

@@ -49,7 +49,7 @@ pub struct Search<'a> {
     /// How many pairs are wanted, given the Ritz values so far; `None` while that cannot be said.
     pub wanted: &'a dyn Fn(&[f64]) -> Option<usize>,
     /// True when a product costs more than solving the small problem ever does: a pass over the data.
-    pub dear: bool,
+    pub expensive: bool,
     /// BLAS threads.
     pub threads: usize,
     /// Told after each product: how many, and the largest residual over λ₁.
@@ -85,7 +85,7 @@ const ROUNDING: f64 = 1e-13;
 
 /// What was found.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct RitzPairs {
     /// Ritz values, descending: the wanted ones first, then rough ones.
     pub values: Vec<f64>,
     /// The wanted vectors as rows, orthonormal, leading first.
@@ -100,7 +100,7 @@ pub struct Found {
     pub complete: bool,
 }
 
-impl Found {
+impl RitzPairs {
     /// Which wanted pairs miss the tolerance.
     pub fn unconverged(&self, tolerance: Tolerance) -> Vec<usize> {
         let largest = self.values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
@@ -137,7 +137,7 @@ pub fn search(
     search: &Search<'_>,
     start: Array2<f64>,
     mut apply: impl FnMut(&Array2<f64>) -> Result<Array2<f64>>,
-) -> Result<Found> {
+) -> Result<RitzPairs> {
     let mut basis = Basis::new(start)?;
     let mut checked = 0;
     for products in 1.. {
@@ -146,7 +146,7 @@ pub fn search(
         let m = basis.len();
         let complete = m == search.order;
         let last = products >= search.products || complete;
-        if !last && !search.dear && m > CHECK_ALWAYS && m < checked + checked / 6 {
+        if !last && !search.expensive && m > CHECK_ALWAYS && m < checked + checked / 6 {
             basis.extend(next);
             continue;
         }
@@ -313,11 +313,11 @@ impl Ritz {
             .all(|i| tolerance.met(self.residuals[i], errors[i], self.values[i] / largest))
     }
 
-    fn found(self, basis: &Basis, k: usize, products: usize, complete: bool) -> Found {
+    fn found(self, basis: &Basis, k: usize, products: usize, complete: bool) -> RitzPairs {
         let vectors = self.vectors(basis, k);
         let value_errors = self.value_errors(k);
         let residuals = self.residuals[..k].to_vec();
-        Found { values: self.values, vectors, residuals, value_errors, products, complete }
+        RitzPairs { values: self.values, vectors, residuals, value_errors, products, complete }
     }
 }
 
@@ -358,7 +358,7 @@ mod tests {
             self.reflect(&turned)
         }
 
-        fn find(&self, k: usize, block: usize, basis: usize, products: usize) -> Found {
+        fn find(&self, k: usize, block: usize, basis: usize, products: usize) -> RitzPairs {
             let order = self.values.len();
             let search = Search {
                 order,
@@ -366,7 +366,7 @@ mod tests {
                 products,
                 tolerance: Tolerance { residual: 1e-10, value: 1e-10, score: f64::INFINITY },
                 wanted: &|_| Some(k),
-                dear: true,
+                expensive: true,
                 threads: 1,
                 watch: &|_, _| {},
             };
@@ -374,7 +374,7 @@ mod tests {
         }
     }
 
-    fn search_known(known: &Known, options: &Search<'_>, block: usize) -> Found {
+    fn search_known(known: &Known, options: &Search<'_>, block: usize) -> RitzPairs {
         search(options, start(block, options.order, 3), |q| Ok(known.apply(q))).unwrap()
     }
 

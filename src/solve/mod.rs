@@ -220,7 +220,7 @@ fn few(
         products: order / 3 / block,
         tolerance: EXACT,
         wanted: &|_| Some(k),
-        dear: false,
+        expensive: false,
         threads,
         watch: &|_, _| {},
     };
@@ -306,7 +306,7 @@ fn over_roots(rows: &mut Array2<f64>, spectrum: &Spectrum) {
 ///
 /// Rounding of a decomposed square is felt by v/σ as λ₁/λᵢ: leading components keep their digits, small ones are
 /// made orthogonal to them.
-fn settle(u: &mut Array2<f64>, threads: usize) -> Result<()> {
+fn orthonormalise_and_sign(u: &mut Array2<f64>, threads: usize) -> Result<()> {
     let failed = |info| Error::Internal(format!("LAPACK dgeqrf failed with info {info}"));
     blas::parallel(threads, || blas::orthonormalise(u)).map_err(failed)?;
     spectrum::fix_signs(u);

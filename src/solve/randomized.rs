@@ -10,7 +10,7 @@
 //! A pass gives p S for p = q D⁻¹; the rest is done here, in memory, and cancels nothing. Holds what
 //! [`krylov`](super::krylov) holds.
 
-use super::krylov::{Found, Tolerance};
+use super::krylov::{RitzPairs, Tolerance};
 use super::rules::{Components, Rules, cumulated};
 use super::spectrum::{self, Spectrum, rank_tolerance};
 use super::{Certificate, Form, Iteration, Scaling, Solution};
@@ -119,7 +119,7 @@ impl Operator {
     /// The solution, or why there is none.
     pub fn solution(
         &self,
-        found: Found,
+        found: RitzPairs,
         asked: Components,
         tolerance: Tolerance,
         passes: usize,

@@ -86,7 +86,7 @@ pub fn solve(
         components =
             blas::parallel(threads, || components.dot(&m)).as_standard_layout().into_owned();
         super::over_roots(&mut components, &eigen.spectrum);
-        super::settle(&mut components, threads)?;
+        super::orthonormalise_and_sign(&mut components, threads)?;
     }
     let certificate = Certificate {
         max_residual: max_residual(&m, &components, &eigen.spectrum.values),

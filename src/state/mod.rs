@@ -37,7 +37,7 @@ pub use solve::{Select, Solve};
 
 use crate::accumulate::{Accumulate, MOST_ROWS, Parts, Stored};
 use crate::error::{Error, Place, Result};
-use crate::model::LedgerEntry;
+use crate::model::InputEntry;
 use crate::model::container::{self, Content};
 use crate::source::block::Precision;
 use crate::source::labels::ClassValue;
@@ -80,7 +80,7 @@ pub struct About {
     /// What was met: rows read, dropped, unlabelled; missing and rounded cells per feature.
     pub tally: StateTally,
     /// What was read.
-    pub ledger: Vec<LedgerEntry>,
+    pub ledger: Vec<InputEntry>,
     /// Largest ratio of a feature's spread before and after a subtraction; 1 without one.
     pub cancellation: f64,
     /// The group, of a scan by group.
@@ -281,7 +281,7 @@ impl State {
     }
 
     /// Refuses inputs that are in the ledger, or whose name is there with other content.
-    pub fn admit(&self, entries: &[LedgerEntry]) -> Result<()> {
+    pub fn admit(&self, entries: &[InputEntry]) -> Result<()> {
         let ledger = self.ledger();
         let known = entries.iter().find_map(|entry| Some((entry, ledger.known(entry)?)));
         match known {
@@ -431,19 +431,19 @@ impl State {
 /// Inputs by content and by name: looking up ten thousand files takes no longer than reading their footers.
 #[derive(Debug, Default)]
 pub struct Ledger<'a> {
-    by_content: HashMap<(u64, u64, &'a str), &'a LedgerEntry>,
-    by_path: HashMap<&'a str, &'a LedgerEntry>,
+    by_content: HashMap<(u64, u64, &'a str), &'a InputEntry>,
+    by_path: HashMap<&'a str, &'a InputEntry>,
 }
 
 impl<'a> Ledger<'a> {
     /// Adds an input.
-    pub fn add(&mut self, entry: &'a LedgerEntry) {
+    pub fn add(&mut self, entry: &'a InputEntry) {
         self.by_content.entry((entry.size, entry.rows, &entry.footer_hash)).or_insert(entry);
         self.by_path.entry(&entry.path).or_insert(entry);
     }
 
     /// What is known of an input.
-    pub fn known(&self, entry: &LedgerEntry) -> Option<Known> {
+    pub fn known(&self, entry: &InputEntry) -> Option<Known> {
         let named = self.by_path.get(entry.path.as_str());
         let content = self.by_content.get(&(entry.size, entry.rows, entry.footer_hash.as_str()));
         let same = [named, content].into_iter().flatten().find(|e| e.is_same(entry));

@@ -72,7 +72,7 @@ struct Finished {
 }
 
 impl Finished {
-    fn part(self, kept: &[usize]) -> Finished {
+    fn select_features(self, kept: &[usize]) -> Finished {
         let keep: std::collections::HashSet<usize> = kept.iter().copied().collect();
         let gone: Vec<usize> = (0..self.features.len()).filter(|j| !keep.contains(j)).collect();
         if gone.is_empty() {
@@ -81,27 +81,27 @@ impl Finished {
         let second = self.second.map(|c| {
             let s =
                 c.s.select(Axis(0), kept).select(Axis(1), kept).as_standard_layout().into_owned();
-            CoMoment { moments: c.moments.part(kept), s }
+            CoMoment { moments: c.moments.select_features(kept), s }
         });
         Finished {
             features: self.features.without(&gone),
             second,
-            labels: self.labels.map(|l| l.part(kept)),
+            labels: self.labels.map(|l| l.select_features(kept)),
             tally: narrowed(self.tally, kept),
         }
     }
 }
 
 impl LabelMoments {
-    fn part(self, kept: &[usize]) -> LabelMoments {
+    fn select_features(self, kept: &[usize]) -> LabelMoments {
         match self {
             LabelMoments::Classes(mut c) => {
-                c.moments = c.moments.part(kept);
+                c.moments = c.moments.select_features(kept);
                 c.m = c.m.select(Axis(1), kept).as_standard_layout().into_owned();
                 LabelMoments::Classes(c)
             }
             LabelMoments::Numbers(mut c) => {
-                c.moments = c.moments.part(kept);
+                c.moments = c.moments.select_features(kept);
                 c.m = c.m.select(Axis(1), kept).as_standard_layout().into_owned();
                 LabelMoments::Numbers(c)
             }
@@ -152,13 +152,13 @@ impl State {
         };
         drop(sums);
         let mut finished = match &ask.features {
-            Some(kept) => finished.part(kept),
+            Some(kept) => finished.select_features(kept),
             None => finished,
         };
         let (mut report, mut scores) = (None, None);
         if let Some(select) = ask.select {
             let (cut, kept, all) = self.select(&finished, ask, select, say)?;
-            finished = finished.part(&kept);
+            finished = finished.select_features(&kept);
             (report, scores) = (Some(cut), Some(all));
         }
         self.model(finished, ask, report, scores, say)

@@ -3,8 +3,9 @@
 //! Holds what its parts hold: 8d² for S (three times that with `--nulls mean`), 8·d per class or label column.
 
 use crate::accumulate::{
-    Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, Cross, CrossMoments,
-    ImputedCovariance, LabelMap, Parts, Restored, SHARED_FROM, Shape, Stored, TiledCovariance,
+    Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, CrossMoment,
+    CrossMoments, ImputedCovariance, LabelMap, Parts, Restored, SHARED_FROM, Shape, Stored,
+    TiledCovariance,
 };
 use crate::error::Result;
 use crate::source::{Block, Nulls};
@@ -38,7 +39,7 @@ pub enum LabelSums {
     /// Sums per class.
     Classes(ClassSums),
     /// Cross co-moments with numbers.
-    Numbers(Cross),
+    Numbers(CrossMoment),
 }
 
 /// The label side, finished.
@@ -89,7 +90,7 @@ impl Sums {
         let labels = wanted.labels.as_ref().map(|labels| match labels {
             LabelsWanted::Classes(limit) => LabelSums::Classes(ClassSums::new(d, limit.clone())),
             LabelsWanted::Numbers(q) => {
-                LabelSums::Numbers(Cross::new(d, Arc::new(LabelMap::Linear { columns: *q })))
+                LabelSums::Numbers(CrossMoment::new(d, Arc::new(LabelMap::Linear { columns: *q })))
             }
         });
         Sums { second: wanted.second.then_some(second), labels }
@@ -244,7 +245,7 @@ impl Stored for Sums {
         let labels = match kind(parts, "labels")?.as_deref() {
             None => None,
             Some("classes") => Some(LabelSums::Classes(ClassSums::restore(&labels, d, parts)?)),
-            Some("numbers") => Some(LabelSums::Numbers(Cross::restore(&labels, d, parts)?)),
+            Some("numbers") => Some(LabelSums::Numbers(CrossMoment::restore(&labels, d, parts)?)),
             Some(other) => return Err(format!("label sums of kind '{other}' are unknown")),
         };
         match second.is_some() || labels.is_some() {

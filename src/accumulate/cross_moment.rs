@@ -14,7 +14,7 @@
 //! Without missing cells P is 0 around ψ̄ and the move is Chan's rule.
 
 use super::stored::{Parts, Restored, Stored};
-use super::{Accumulate, Moments, Shape, Spread};
+use super::{Accumulate, FeatureMoments, Moments, Shape};
 use crate::kernel::Fourier;
 use crate::source::{Block, Labels, MissingCell, dense};
 use ndarray::{Array1, Array2};
@@ -62,10 +62,10 @@ impl LabelMap {
 
 /// Sums of the rows so far.
 #[derive(Debug, Clone)]
-pub struct Cross {
+pub struct CrossMoment {
     map: Arc<LabelMap>,
-    spread: Spread,
-    labels: Spread,
+    spread: FeatureMoments,
+    labels: FeatureMoments,
     m: Array2<f64>,
     /// P, once a cell is missing.
     p: Option<Array2<f64>>,
@@ -82,13 +82,13 @@ pub struct CrossMoments {
     pub m: Array2<f64>,
 }
 
-impl Cross {
+impl CrossMoment {
     /// Of no rows yet.
-    pub fn new(d: usize, map: Arc<LabelMap>) -> Cross {
+    pub fn new(d: usize, map: Arc<LabelMap>) -> CrossMoment {
         let r = map.len();
-        Cross {
-            spread: Spread::new(d),
-            labels: Spread::new(r),
+        CrossMoment {
+            spread: FeatureMoments::new(d),
+            labels: FeatureMoments::new(r),
             m: Array2::zeros((r, d)),
             p: None,
             map,
@@ -116,9 +116,9 @@ impl Cross {
         weights: Option<&Array1<f64>>,
         missing: &[MissingCell],
         map: &Arc<LabelMap>,
-    ) -> Cross {
-        let spread = Spread::centring(y, weights, missing);
-        let labels = Spread::centring(&mut psi, weights, &[]);
+    ) -> CrossMoment {
+        let spread = FeatureMoments::centring(y, weights, missing);
+        let labels = FeatureMoments::centring(&mut psi, weights, &[]);
         if let Some(weights) = weights {
             dense::scale_rows(&mut psi, weights);
         }
@@ -132,11 +132,11 @@ impl Cross {
             }
             p
         });
-        Cross { map: map.clone(), spread, labels, m, p }
+        CrossMoment { map: map.clone(), spread, labels, m, p }
     }
 }
 
-impl Accumulate for Cross {
+impl Accumulate for CrossMoment {
     type Output = CrossMoments;
 
     fn update(&mut self, mut block: Block) {
@@ -146,10 +146,16 @@ impl Accumulate for Cross {
             return;
         }
         let psi = self.map.apply(y);
-        self.merge(Cross::of(&mut block.into_f64(), psi, weights.as_ref(), &missing, &self.map));
+        self.merge(CrossMoment::of(
+            &mut block.into_f64(),
+            psi,
+            weights.as_ref(),
+            &missing,
+            &self.map,
+        ));
     }
 
-    fn merge(&mut self, mut later: Cross) {
+    fn merge(&mut self, mut later: CrossMoment) {
         let (mut spread, mut labels) = (self.spread.clone(), self.labels.clone());
         spread.merge(later.spread.clone());
         labels.merge(later.labels.clone());
@@ -176,14 +182,14 @@ impl Accumulate for Cross {
 
     fn bytes(Shape { features, rows, vectors }: Shape) -> u64 {
         let held = 32u64.saturating_mul(vectors).saturating_mul(features);
-        Spread::bytes(Shape { features, rows, vectors })
+        FeatureMoments::bytes(Shape { features, rows, vectors })
             .saturating_add(held)
             .saturating_add(24 * rows * vectors)
     }
 }
 
 /// Of numbers as they are; random features are not stored.
-impl Stored for Cross {
+impl Stored for CrossMoment {
     fn store(&self, at: &str, parts: &mut Parts) {
         parts.fact(at, "columns", self.map.len());
         self.spread.store(&format!("{at}.features"), parts);
@@ -195,19 +201,19 @@ impl Stored for Cross {
         }
     }
 
-    fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<Cross> {
+    fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<CrossMoment> {
         let columns: usize = parts.take(at, "columns")?;
         let holes: bool = parts.take(at, "holes")?;
-        Ok(Cross {
+        Ok(CrossMoment {
             map: Arc::new(LabelMap::Linear { columns }),
-            spread: Spread::restore(&format!("{at}.features"), d, parts)?,
-            labels: Spread::restore(&format!("{at}.labels"), columns, parts)?,
+            spread: FeatureMoments::restore(&format!("{at}.features"), d, parts)?,
+            labels: FeatureMoments::restore(&format!("{at}.labels"), columns, parts)?,
             m: parts.take_matrix(at, "m", (columns, d))?,
             p: holes.then(|| parts.take_matrix(at, "p", (columns, d))).transpose()?,
         })
     }
 
-    fn subtract(&mut self, mut part: Cross) {
+    fn subtract(&mut self, mut part: CrossMoment) {
         let (mut spread, mut labels) = (self.spread.clone(), self.labels.clone());
         spread.subtract(part.spread.clone());
         labels.subtract(part.labels.clone());
