@@ -9,9 +9,11 @@
 //! rows' weights, G += (√w·y)(√w·y)ᵀ. A feature without spread has no deviation to divide by and is 0.
 
 use super::covariance::f32_error;
+use super::tiles::syrk_tiles;
 use super::{Accumulate, DEPTH, FeatureMoments, Moments, Scaling, Shape};
 use crate::blas;
 use crate::source::{Block, MissingCell, Values, dense};
+use crate::workers::for_each;
 use ndarray::{Array1, Array2};
 
 /// G and the moments of the features so far.
@@ -66,15 +68,15 @@ impl Gram {
     fn flush(&mut self) {
         let mut blocks = std::mem::take(&mut self.waiting);
         let scaling = self.scaling;
-        blas::for_each(self.threads, blocks.iter_mut().collect(), |block| block.prepare(scaling));
+        for_each(self.threads, blocks.iter_mut().collect(), |block| block.prepare(scaling));
         if blocks.iter().any(|b| b.mixed) {
             let single: Vec<Array2<f32>> = blocks.iter().map(|b| b.y.mapv(|v| v as f32)).collect();
             self.mixed_error.get_or_insert_with(|| f32_error(blocks[0].y.t(), single[0].t()));
             let views: Vec<_> = single.iter().map(|y| y.t()).collect();
-            blas::syrk_tiles(&views, &mut self.g, self.threads);
+            syrk_tiles(&views, &mut self.g, self.threads);
         } else {
             let views: Vec<_> = blocks.iter().map(|b| b.y.t()).collect();
-            blas::syrk_tiles(&views, &mut self.g, self.threads);
+            syrk_tiles(&views, &mut self.g, self.threads);
         }
         blocks.into_iter().for_each(|block| self.spread.append(block.spread));
     }

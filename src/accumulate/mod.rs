@@ -25,6 +25,7 @@ mod imputed;
 mod sketch;
 mod stored;
 mod tiled;
+mod tiles;
 
 pub use classes::{ClassLimit, ClassMoments, ClassSums};
 pub use covariance::Covariance;

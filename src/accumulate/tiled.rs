@@ -16,9 +16,11 @@
 
 use super::covariance::f32_error;
 use super::stored::{Parts, Restored, Stored, left, take_out};
+use super::tiles::syrk_tiles;
 use super::{Accumulate, Center, CoMoment, Moments, Shape};
 use crate::blas;
 use crate::source::{Block, MissingCell, Values, dense};
+use crate::workers::for_each;
 use ndarray::{Array1, Array2, Axis};
 
 /// Features from which on S is shared. A function of the data alone, as its bytes must be.
@@ -100,10 +102,10 @@ impl TiledCovariance {
         if mixed {
             let single = y.mapv(|v| v as f32);
             self.mixed_error.get_or_insert_with(|| f32_error(y.view(), single.view()));
-            blas::syrk_tiles(&[single.view()], &mut self.s, self.threads);
-            blas::syrk_tiles(&[chan.view()], &mut self.s, self.threads);
+            syrk_tiles(&[single.view()], &mut self.s, self.threads);
+            syrk_tiles(&[chan.view()], &mut self.s, self.threads);
         } else {
-            blas::syrk_tiles(&[y.view(), chan.view()], &mut self.s, self.threads);
+            syrk_tiles(&[y.view(), chan.view()], &mut self.s, self.threads);
         }
         self.weight += weight;
         self.panel.y = y.into_raw_vec_and_offset().0;
@@ -127,7 +129,7 @@ impl TiledCovariance {
     fn shift_all(&self, y: &mut Array2<f64>, origin: &Array1<f64>) {
         let origin = origin.as_slice().expect("an owned vector is contiguous");
         let lines = y.axis_chunks_iter_mut(Axis(0), 128).collect();
-        blas::for_each(self.threads, lines, |mut chunk: ndarray::ArrayViewMut2<'_, f64>| {
+        for_each(self.threads, lines, |mut chunk: ndarray::ArrayViewMut2<'_, f64>| {
             for mut row in chunk.rows_mut() {
                 row.as_slice_mut()
                     .expect("C order")
@@ -188,7 +190,7 @@ impl Accumulate for TiledCovariance {
         super::add_upper(&mut self.s, &later.s);
         if !self.known {
             let chan = self.shift(later.weight, later.mean);
-            blas::syrk_tiles(&[chan.view()], &mut self.s, self.threads);
+            syrk_tiles(&[chan.view()], &mut self.s, self.threads);
         }
         self.weight += later.weight;
     }

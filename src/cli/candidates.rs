@@ -37,7 +37,7 @@ use crate::kernel::ridge;
 use crate::pass::window;
 use crate::solve::rules::Components;
 use crate::solve::supervised::smaller_side;
-use crate::solve::{Form, kernel, krylov, randomized};
+use crate::solve::{Form, kernel_matrix, kernel_pca, krylov, randomized};
 use crate::source::block::Precision;
 use crate::source::parquet::DecodeBytes;
 use crate::source::spool::Number;
@@ -152,7 +152,7 @@ impl Question<'_> {
         let threads = threads.unwrap_or(1);
         let spilled = self.kernel.is_some_and(|k| k.spill.is_some());
         let disk = match form {
-            Form::Exact if spilled => kernel::spill_bytes(self.n),
+            Form::Exact if spilled => kernel_matrix::spill_bytes(self.n),
             Form::Dual if self.labels.is_none() && self.way().is_none() => self.disk(),
             _ => 0,
         };
@@ -379,20 +379,20 @@ impl Question<'_> {
                     format!("labels and their images ({labels} columns)"),
                     24u64.saturating_mul(labels).saturating_mul(n),
                 )
-                .hold("tiles and sums", kernel::product_bytes(n, labels + 1, threads)),
+                .hold("tiles and sums", kernel_matrix::product_bytes(n, labels + 1, threads)),
             _ if self.decomposes_whole() => Phase::new("decomposition")
                 .hold("rows", all.saturating_mul(2))
                 .hold(format!("{n} × {n} matrix, vectors and work area"), crate::solve::bytes(n)),
             _ => {
                 let k = randomized::sought(self.asked);
-                let block = kernel::block(k, n as usize) as u64;
+                let block = kernel_pca::block(k, n as usize) as u64;
                 Phase::new("products")
                     .hold("rows", all.saturating_mul(2))
                     .hold(
                         format!("tiles and sums of {block} vectors"),
-                        kernel::product_bytes(n, block + 1, threads),
+                        kernel_matrix::product_bytes(n, block + 1, threads),
                     )
-                    .hold("the Krylov basis", kernel::basis_bytes(n, k))
+                    .hold("the Krylov basis", kernel_pca::basis_bytes(n, k))
             }
         };
         let writing = Phase::new("writing")
@@ -436,7 +436,7 @@ impl Question<'_> {
         match self.asked {
             Components::Count(k) => most.min(k as u64),
             Components::Ratio(_) => {
-                most.min(kernel::block(randomized::sought(self.asked), self.n as usize) as u64)
+                most.min(kernel_pca::block(randomized::sought(self.asked), self.n as usize) as u64)
             }
             _ => most,
         }
@@ -445,7 +445,7 @@ impl Question<'_> {
     /// True when K is held and decomposed as a whole.
     fn decomposes_whole(&self) -> bool {
         let whole = !matches!(self.asked, Components::Count(_) | Components::Ratio(_));
-        self.n as usize <= kernel::DENSE_UP_TO || whole
+        self.n as usize <= kernel_pca::DENSE_UP_TO || whole
     }
 
     fn unit_pca(&self, threads: usize) -> Vec<Phase> {

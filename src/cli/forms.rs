@@ -350,9 +350,9 @@ impl Krylov<'_> {
             },
             expensive: true,
             threads: cores(),
-            watch: &|products, residual| {
-                talk.say(format!("pass {}: residual {residual:.1e}", said + products))
-            },
+            listener: &talk,
+            noun: "pass",
+            before: said,
         };
         krylov::search(&search, start, |q| cell.borrow_mut().apply(q))
     }

@@ -76,7 +76,7 @@ impl Ridge {
         for ridge in RIDGES {
             let mut a = &square + &(&penalty * (ridge * scale));
             a.diag_mut().mapv_inplace(|v| v * (1.0 + 1e-13));
-            let Ok(c) = blas::parallel(threads, || blas::solve_spd(a, right.clone())) else {
+            let Some(c) = blas::parallel(threads, || blas::solve_spd(a, right.clone()))? else {
                 continue;
             };
             let off = (held.dot(&c) - &truth).iter().map(|v| v * v).sum::<f64>();

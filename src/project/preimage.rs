@@ -10,14 +10,13 @@
 //!
 //! Both say what loss they leave. Holds 32 × m comparisons per thread for m rows of the basis.
 
-use crate::blas;
 use crate::kernel::{Basis, Comparands, KernelMap};
+use crate::workers::for_each;
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 use std::ops::Range;
-use std::sync::Mutex;
 
 /// Rows that are iterated together.
-const TOGETHER: usize = 32;
+const ROWS_AT_ONCE: usize = 32;
 /// Rows of the basis compared at once.
 const TILE: usize = 1024;
 /// The most steps.
@@ -92,27 +91,27 @@ impl<'a> FixedPoint<'a> {
         threads: usize,
     ) -> Preimages {
         let n = scores.ncols();
-        let empty = Preimages {
+        let parts: Vec<Range<usize>> =
+            (0..n).step_by(ROWS_AT_ONCE).map(|i| i..(i + ROWS_AT_ONCE).min(n)).collect();
+        let found = for_each(threads, parts.clone(), |part| {
+            let z = scores.slice(s![.., part.clone()]);
+            let start = match starts {
+                Some(rows) => rows.slice(s![part, ..]).as_standard_layout().into_owned(),
+                None => self.nearest(z),
+            };
+            self.iterate(z, start)
+        });
+        let mut all = Preimages {
             rows: Array2::zeros((n, self.rows.ncols())),
             losses: Array1::zeros(n),
             unsettled: 0,
         };
-        let all = Mutex::new(empty);
-        let parts: Vec<Range<usize>> =
-            (0..n).step_by(TOGETHER).map(|i| i..(i + TOGETHER).min(n)).collect();
-        blas::for_each(threads.max(1), parts, |part| {
-            let z = scores.slice(s![.., part.clone()]);
-            let start = match starts {
-                Some(rows) => rows.slice(s![part.clone(), ..]).as_standard_layout().into_owned(),
-                None => self.nearest(z),
-            };
-            let found = self.together(z, start);
-            let mut all = all.lock().unwrap_or_else(|e| e.into_inner());
-            all.rows.slice_mut(s![part.clone(), ..]).assign(&found.rows);
-            all.losses.slice_mut(s![part]).assign(&found.losses);
-            all.unsettled += found.unsettled;
-        });
-        all.into_inner().unwrap_or_else(|e| e.into_inner())
+        for (part, some) in parts.into_iter().zip(found) {
+            all.rows.slice_mut(s![part.clone(), ..]).assign(&some.rows);
+            all.losses.slice_mut(s![part]).assign(&some.losses);
+            all.unsettled += some.unsettled;
+        }
+        all
     }
 
     fn nearest(&self, z: ArrayView2<'_, f64>) -> Array2<f64> {
@@ -127,7 +126,8 @@ impl<'a> FixedPoint<'a> {
         rows.select(Axis(0), &places)
     }
 
-    fn together(&self, z: ArrayView2<'_, f64>, mut y: Array2<f64>) -> Preimages {
+    /// Mika's steps for some rows at a time.
+    fn iterate(&self, z: ArrayView2<'_, f64>, mut y: Array2<f64>) -> Preimages {
         let coefficients = self.map.coefficients.slice(s![..self.k, ..]);
         let g = z.t().dot(&coefficients) + &self.map.mean;
         let mut moving = vec![true; y.nrows()];

@@ -80,8 +80,7 @@ pub fn finish(
         orthogonality,
         trace_error,
         mixed_error,
-        lost_digits: None,
-        iteration: None,
+        ..Certificate::default()
     };
     let (rank, eigenvalues) = (spectrum.rank(), spectrum.values);
     Ok(Solution {

@@ -14,10 +14,10 @@
 use super::supervised::LabelKernel;
 use crate::blas;
 use crate::kernel::Kernel;
+use crate::workers::for_each;
 use ndarray::{Array2, s};
 use rand::RngExt;
 use rand_pcg::Pcg64;
-use std::sync::Mutex;
 
 /// Rows of a tile.
 const TILE: usize = 256;
@@ -90,7 +90,6 @@ pub fn linear_traces(
     orders: &[Vec<u32>],
     threads: usize,
 ) -> Vec<f64> {
-    let traces = Mutex::new(vec![0.0; orders.len()]);
     let trace = |order: &Vec<u32>| match labels {
         RowLabels::Classes(ids) => {
             let classes = ids.iter().max().map_or(0, |m| *m as usize + 1);
@@ -106,13 +105,7 @@ pub fn linear_traces(
             y.select(ndarray::Axis(0), &places).t().dot(x).iter().map(|m| m * m).sum()
         }
     };
-    blas::serial(|| {
-        blas::for_each(threads, orders.iter().enumerate().collect(), |(at, order)| {
-            let found = trace(order);
-            traces.lock().unwrap_or_else(|e| e.into_inner())[at] = found;
-        })
-    });
-    traces.into_inner().unwrap_or_else(|e| e.into_inner())
+    blas::serial(|| for_each(threads, orders.iter().collect(), trace))
 }
 
 /// What one tile adds.
@@ -133,15 +126,9 @@ impl Dependence<'_> {
         let mut products = vec![0.0; orders.len()];
         // Tiles are added in order, some at a time, so that the sum does not depend on the threads.
         for some in tiles.chunks(64) {
-            let parts: Mutex<Vec<Option<Part>>> = Mutex::new(some.iter().map(|_| None).collect());
-            blas::serial(|| {
-                blas::for_each(self.threads, some.iter().enumerate().collect(), |(at, (i, j))| {
-                    let part = self.part(*i, *j, orders);
-                    parts.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(part);
-                })
-            });
-            let parts = parts.into_inner().unwrap_or_else(|e| e.into_inner());
-            for ((i, j), part) in some.iter().zip(parts.into_iter().flatten()) {
+            let part = |(i, j): &(usize, usize)| self.part(*i, *j, orders);
+            let parts = blas::serial(|| for_each(self.threads, some.iter().collect(), part));
+            for ((i, j), part) in some.iter().zip(parts) {
                 part.rows.iter().enumerate().for_each(|(a, v)| k[i + a] += v);
                 part.columns.iter().enumerate().for_each(|(b, v)| k[j + b] += v);
                 part.products.iter().zip(&mut products).for_each(|(v, p)| *p += v);

@@ -1,7 +1,7 @@
 //! Leading eigenpairs of a symmetric positive semidefinite operator by block Krylov.
 //!
-//! Enters: a start of b vectors and `apply`, which gives A times some vectors (a product in memory, or a
-//! pass over the data). Leaves: Ritz pairs with their residuals. Holds the whole basis, at most `basis`
+//! Enters: a start of b vectors and `apply`, which gives A times some vectors (a product in memory,
+//! or a pass over the data). Leaves: Ritz pairs with their residuals. Holds the whole basis, at most `basis`
 //! vectors of length `order`, and three blocks of b.
 //!
 //! Vectors are rows. With the blocks Q₁ … Q_j orthonormal and together Q, after each product:
@@ -20,7 +20,9 @@
 //! Q_{j+1} comes with the next product.
 
 use crate::blas;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::listen::{Listener, go_on};
+use crate::note::Note;
 use ndarray::{Array1, Array2, Axis, concatenate, s};
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -52,8 +54,19 @@ pub struct Search<'a> {
     pub expensive: bool,
     /// BLAS threads.
     pub threads: usize,
-    /// Told after each product: how many, and the largest residual over λ₁.
-    pub watch: &'a dyn Fn(usize, f64),
+    /// Told of the largest residual over λ₁ after each product, and asked whether to go on.
+    pub listener: &'a dyn Listener,
+    /// What a product is to the listener: "pass" or "product".
+    pub noun: &'static str,
+    /// How many of them came before.
+    pub before: usize,
+}
+
+impl Search<'_> {
+    fn tell(&self, products: usize, residual: f64) {
+        let number = self.before + products;
+        self.listener.note(&Note::Residual { what: self.noun, number, residual });
+    }
 }
 
 /// How good a pair must be.
@@ -141,6 +154,7 @@ pub fn search(
     let mut basis = Basis::new(start)?;
     let mut checked = 0;
     for products in 1.. {
+        go_on(search.listener)?;
         let image = apply(basis.last())?;
         let next = blas::parallel(search.threads, || basis.absorb(image))?;
         let m = basis.len();
@@ -154,7 +168,7 @@ pub fn search(
         let ritz = blas::parallel(search.threads, || Ritz::new(&basis, &next))?;
         let k = (search.wanted)(&ritz.values).map(|k| k.min(m));
         let worst = ritz.residuals.iter().take(k.unwrap_or(m)).fold(0.0f64, |a, b| a.max(*b));
-        (search.watch)(products, worst);
+        search.tell(products, worst);
         if let Some(k) = k.filter(|k| last || ritz.meets(*k, search.tolerance)) {
             return Ok(blas::parallel(search.threads, || {
                 ritz.found(&basis, k, products, complete)
@@ -174,7 +188,7 @@ pub fn search(
         }
         basis.extend(next);
     }
-    unreachable!("the loop ends with its products")
+    unreachable!("the loop ends with its products, or with an error")
 }
 
 /// The orthonormal basis and H.
@@ -191,7 +205,7 @@ struct Next {
 
 impl Basis {
     fn new(mut start: Array2<f64>) -> Result<Basis> {
-        blas::orthonormalise(&mut start).map_err(failed)?;
+        blas::orthonormalise(&mut start)?;
         Ok(Basis { blocks: vec![start], h: Array2::zeros((0, 0)) })
     }
 
@@ -233,7 +247,7 @@ impl Basis {
         if m >= w.ncols() {
             return Ok(Next { q: Array2::zeros((0, w.ncols())), r: Array2::zeros((0, b)) });
         }
-        let r = blas::orthonormalise(&mut w).map_err(failed)?;
+        let r = blas::orthonormalise(&mut w)?;
         let pivots = r.diag().mapv(f64::abs);
         let largest = pivots.iter().copied().fold(0.0, f64::max);
         if pivots.iter().all(|p| *p > NEARLY_DEPENDENT * largest) {
@@ -241,7 +255,7 @@ impl Basis {
         }
         // Rows that W had hardly a direction for are arbitrary: they too must leave the basis.
         self.project_out(&mut w);
-        let again = blas::orthonormalise(&mut w).map_err(failed)?;
+        let again = blas::orthonormalise(&mut w)?;
         Ok(Next { q: w, r: again.dot(&r) })
     }
 
@@ -269,7 +283,7 @@ struct Ritz {
 
 impl Ritz {
     fn new(basis: &Basis, next: &Next) -> Result<Ritz> {
-        let (values, vectors) = blas::eigh(basis.h.clone()).map_err(failed)?;
+        let (values, vectors) = blas::eigh(basis.h.clone())?;
         let y = vectors.slice(s![..;-1, ..]).as_standard_layout().into_owned();
         let values: Vec<f64> = values.iter().rev().copied().collect();
         let largest = values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
@@ -321,13 +335,10 @@ impl Ritz {
     }
 }
 
-fn failed(info: std::os::raw::c_int) -> Error {
-    Error::Internal(format!("LAPACK failed with info {info} in block Krylov"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listen::Quiet;
 
     /// A diagonal matrix turned by a reflection, so that its eigenpairs are known and its vectors are dense.
     struct Known {
@@ -368,7 +379,9 @@ mod tests {
                 wanted: &|_| Some(k),
                 expensive: true,
                 threads: 1,
-                watch: &|_, _| {},
+                listener: &Quiet,
+                noun: "product",
+                before: 0,
             };
             search_known(self, &search, block)
         }

@@ -6,7 +6,7 @@
 
 use super::spectrum::rank_tolerance;
 use crate::blas;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::Kernel;
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 use rand::RngExt;
@@ -79,9 +79,7 @@ impl Landmarks {
     pub fn new(kernel: &Kernel, rows: Array2<f64>, threads: usize) -> Result<Landmarks> {
         let m = rows.nrows();
         let k = kernel.tile(rows.view(), rows.view());
-        let decomposed = blas::parallel(threads, || blas::eigh(k));
-        let (values, vectors) = decomposed
-            .map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
+        let (values, vectors) = blas::parallel(threads, || blas::eigh(k))?;
         let least = rank_tolerance(m as u64, m) * values.iter().last().copied().unwrap_or(0.0);
         let first = values.iter().take_while(|v| **v <= least).count();
         let mut whitening = vectors.slice(s![first.., ..]).to_owned();

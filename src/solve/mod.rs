@@ -8,7 +8,8 @@
 
 pub mod dual;
 pub mod hsic;
-pub mod kernel;
+pub mod kernel_matrix;
+pub mod kernel_pca;
 pub mod krylov;
 pub mod landmarks;
 pub mod randomized;
@@ -20,7 +21,8 @@ pub mod supervised;
 pub use crate::accumulate::Scaling;
 use crate::accumulate::{CoMoment, Moments, add_outer};
 use crate::blas;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::listen::Quiet;
 use ndarray::{Array1, Array2, Axis};
 use rules::{Components, Rules};
 use serde::{Deserialize, Serialize};
@@ -96,7 +98,7 @@ pub struct Solution {
 }
 
 /// What can be checked after the fact.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Certificate {
     /// max ‖Av − λv‖ / λ₁ over the kept components.
     pub max_residual: f64,
@@ -119,7 +121,7 @@ pub struct Certificate {
 pub struct Iteration {
     /// Passes over the data.
     pub passes: usize,
-    /// `--tolerance`.
+    /// ⟦tolerance⟧ as asked.
     pub tolerance: f64,
     /// Bound on the relative error of each kept eigenvalue.
     pub eigenvalue_errors: Vec<f64>,
@@ -127,6 +129,29 @@ pub struct Iteration {
     pub residuals: Vec<f64>,
     /// Kept components, counted from 1, that miss the tolerance.
     pub unconverged: Vec<usize>,
+}
+
+impl Iteration {
+    /// Of the first pairs found.
+    fn new(
+        found: &krylov::RitzPairs,
+        tolerance: krylov::Tolerance,
+        kept: usize,
+        passes: usize,
+    ) -> Iteration {
+        let missed = found.unconverged(tolerance).into_iter().filter(|i| *i < kept);
+        Iteration {
+            passes,
+            tolerance: tolerance.residual,
+            eigenvalue_errors: found.value_errors[..kept].to_vec(),
+            residuals: found.residuals[..kept].to_vec(),
+            unconverged: missed.map(|i| i + 1).collect(),
+        }
+    }
+
+    fn max_residual(&self) -> f64 {
+        self.residuals.iter().copied().fold(0.0, f64::max)
+    }
 }
 
 /// Bytes at the peak of [`solve`] for d features: A, its copy that becomes the vectors, the work area.
@@ -189,9 +214,7 @@ pub(crate) fn eigen(
     if let Some(eigen) = few(a, tolerance, bound, asked, threads)? {
         return Ok(eigen);
     }
-    let decomposed = blas::parallel(threads, || blas::eigh(a.clone()));
-    let (values, vectors) = decomposed
-        .map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
+    let (values, vectors) = blas::parallel(threads, || blas::eigh(a.clone()))?;
     let sum = Some(values.sum());
     Ok(Eigen {
         spectrum: Spectrum::whole(values.iter().rev().copied(), tolerance, bound),
@@ -222,7 +245,9 @@ fn few(
         wanted: &|_| Some(k),
         expensive: false,
         threads,
-        watch: &|_, _| {},
+        listener: &Quiet,
+        noun: "product",
+        before: 0,
     };
     let found = krylov::search(&search, krylov::start(block, order, 0), |q| {
         Ok(blas::parallel(threads, || q.dot(a)))
@@ -272,8 +297,7 @@ fn certify(
         orthogonality: orthogonality(u),
         trace_error,
         mixed_error,
-        lost_digits: None,
-        iteration: None,
+        ..Certificate::default()
     }
 }
 
@@ -307,8 +331,7 @@ fn over_roots(rows: &mut Array2<f64>, spectrum: &Spectrum) {
 /// Rounding of a decomposed square is felt by v/σ as λ₁/λᵢ: leading components keep their digits, small ones are
 /// made orthogonal to them.
 fn orthonormalise_and_sign(u: &mut Array2<f64>, threads: usize) -> Result<()> {
-    let failed = |info| Error::Internal(format!("LAPACK dgeqrf failed with info {info}"));
-    blas::parallel(threads, || blas::orthonormalise(u)).map_err(failed)?;
+    blas::parallel(threads, || blas::orthonormalise(u))?;
     spectrum::fix_signs(u);
     Ok(())
 }

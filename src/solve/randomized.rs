@@ -128,7 +128,9 @@ impl Operator {
         if k == 0 && matches!(asked, Components::Ratio(_)) {
             let share = cumulated(&found.values, self.trace()).last().unwrap_or(0.0);
             return Err(Error::Misuse(format!(
-                "⟦components={asked}⟧ is out of reach of the randomized form: {} components explain {:.1} % of the variance; give a number of components, or allow more memory for an exact form",
+                "⟦components={asked}⟧ is out of reach of the randomized form: {} components explain \
+                 {:.1} % of the variance; give a number of components, or allow more memory for an \
+                 exact form",
                 found.values.len(),
                 100.0 * share
             )));
@@ -146,23 +148,14 @@ impl Operator {
         let kept = k.min(spectrum.above);
         let mut components = found.vectors.slice(ndarray::s![..kept, ..]).to_owned();
         spectrum::fix_signs(&mut components);
-        let kept_of = |all: &[f64]| all[..kept].to_vec();
-        let unconverged =
-            found.unconverged(tolerance).into_iter().filter(|i| *i < kept).map(|i| i + 1).collect();
-        let iteration = Iteration {
-            passes,
-            tolerance: tolerance.residual,
-            eigenvalue_errors: kept_of(&found.value_errors),
-            residuals: kept_of(&found.residuals),
-            unconverged,
-        };
+        let iteration = Iteration::new(&found, tolerance, kept, passes);
         let certificate = Certificate {
-            max_residual: iteration.residuals.iter().copied().fold(0.0, f64::max),
+            max_residual: iteration.max_residual(),
             orthogonality: super::orthogonality(&components),
             trace_error: found.complete.then(|| super::relative(trace, found.values.iter().sum())),
             mixed_error: moments.mixed_error,
-            lost_digits: None,
             iteration: Some(iteration),
+            ..Certificate::default()
         };
         let (rank, eigenvalues) = (spectrum.rank(), spectrum.values);
         let (active, scale) = (self.active.clone(), self.scale.clone());

@@ -17,7 +17,7 @@ use super::spectrum::{self, rank_tolerance};
 use super::{Certificate, Form, Scaling, Solution};
 use crate::accumulate::{ClassMoments, Moments};
 use crate::blas;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::source::labels::{Class, ClassValue};
 use ndarray::{Array1, Array2, Axis};
 use serde::{Deserialize, Serialize};
@@ -93,8 +93,7 @@ pub fn solve(
         orthogonality: super::orthogonality(&components),
         trace_error: eigen.sum.map(|sum| super::relative(trace, sum)),
         mixed_error: moments.mixed_error,
-        lost_digits: None,
-        iteration: None,
+        ..Certificate::default()
     };
     let (rank, eigenvalues) = (eigen.spectrum.rank(), eigen.spectrum.values);
     Ok(Solution { form, active, scale, components, eigenvalues, rank, trace, rules, certificate })
@@ -156,9 +155,7 @@ pub fn label_factor(
     let c = points.len();
     let kernel =
         Array2::from_shape_fn((c, c), |(i, j)| (-gamma * distance(&points[i], &points[j])).exp());
-    let decomposed = blas::parallel(threads, || blas::eigh(kernel));
-    let (values, vectors) = decomposed
-        .map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
+    let (values, vectors) = blas::parallel(threads, || blas::eigh(kernel))?;
     // Lᵀ = Ω^½ Qᵀ; what rounding makes negative is 0.
     let mut factor = vectors;
     factor.rows_mut().into_iter().zip(&values).for_each(|(mut row, v)| row *= v.max(0.0).sqrt());

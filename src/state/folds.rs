@@ -157,7 +157,7 @@ impl State {
         // B = M Uᵀ (U S Uᵀ)⁻¹
         let gram = u.dot(&square(&known.second)).dot(&u.t()).as_standard_layout().into_owned();
         let right = u.dot(&part(&known.m).t()).as_standard_layout().into_owned();
-        let Ok(b) = blas::solve_spd(gram, right) else { return Ok(f64::INFINITY) };
+        let Some(b) = blas::solve_spd(gram, right)? else { return Ok(f64::INFINITY) };
         let p = b.t().dot(&u);
         let mean = |c: &CoMoment| c.moments.mean.select(Axis(0), &kept);
         let off = (&held.mean - &known.mean) - p.dot(&(mean(&held.second) - mean(&known.second)));
@@ -197,7 +197,7 @@ fn side(sums: &Sums, classes: &[Class]) -> Result<Side> {
     }
 }
 
-/// 1, 2, 3, 5, 8, … and all.
+/// 1, 2, 4, 7, 12, … and all.
 fn grid(d: usize) -> Vec<usize> {
     let mut tries: Vec<usize> = vec![1];
     while let Some(next) = tries.last().map(|t| (t * 8).div_ceil(5)).filter(|t| *t < d) {
