@@ -1,12 +1,12 @@
 //! From scores on kernel components back to rows, as near as one comes.
 //!
-//! The projection of φ(x) is P = Σ_i g_i φ(x_i) with g = Aᵀz + mean, and in general no row maps to it. Two ways to one
-//! whose image is near:
+//! The projection of φ(x) is P = Σ_i g_i φ(x_i) with g = Aᵀz + mean, and in general no row maps to
+//! it. Two ways to one whose image is near:
 //!
-//! | `--preimage` | how | for |
+//! | way back | how | for |
 //! |---|---|---|
-//! | fixed-point | Mika et al. (1999): y ← Σ g_i k(y, x_i) x_i / Σ g_i k(y, x_i) until it stays | rbf |
-//! | ridge | a map from scores to rows, learned by `fit --preimage ridge` (Bakır et al. 2004) | any kernel |
+//! | fixed point | Mika et al. (1999): y ← Σ g_i k(y, x_i) x_i / Σ g_i k(y, x_i) | rbf |
+//! | ridge | a map from scores to rows, learned in the fit (Bakır et al. 2004) | any kernel |
 //!
 //! Both say what loss they leave. Holds 32 × m comparisons per thread for m rows of the basis.
 
@@ -82,8 +82,8 @@ impl<'a> FixedPoint<'a> {
         })
     }
 
-    /// Pre-images of scores (k × rows), started from the rows they belong to or, without them, from the row of the
-    /// basis whose scores are nearest.
+    /// Pre-images of scores (k × rows), started from the rows they belong to or, without them, from
+    /// the row of the basis whose scores are nearest.
     pub fn solve(
         &self,
         scores: &Array2<f64>,
