@@ -3,18 +3,19 @@
 //! Matrices enter as ndarray views in either memory order; a symmetric result is kept in its upper
 //! triangle (row ≤ column, C order) until [`mirror`] fills the rest. Every call into BLAS and
 //! LAPACK that is not ndarray's own is here, behind shape checks, and every size passes
-//! [`to_c_int`] on its way: they count in 32 bits.
+//! `to_c_int` on its way: they count in 32 bits.
 //!
 //! | here | routine | for |
 //! |---|---|---|
 //! | [`syrk`] | dsyrk, ssyrk | YᵀY |
 //! | [`eigh`] | dsyevd, dsyevr where its work area would not fit | A = VΛVᵀ |
-//! | [`solve_spd`] | dposv | A X = B |
-//! | [`orthonormalise`] | dgeqrf, dorgqr | W = RᵀQ |
+//! | `solve_spd` | dposv | A X = B |
+//! | `orthonormalise` | dgeqrf, dorgqr | W = RᵀQ |
 
 mod lapack;
 
-pub use lapack::{eigh, eigh_bytes, orthonormalise, solve_spd};
+pub use lapack::eigh;
+pub(crate) use lapack::{eigh_bytes, orthonormalise, solve_spd};
 
 use crate::error::{Error, Result};
 use crate::words::thousands;
@@ -92,8 +93,8 @@ pub fn serial<T>(work: impl FnOnce() -> T) -> T {
 
 /// Runs work whose BLAS calls may use this many threads, when no serial work is under way.
 ///
-/// Within [`serial`] work, or its own, it changes nothing and runs at once: the gate is held by this
-/// very thread. A worker that [`serial`] work waits for must not call it.
+/// Within [`serial`] work, or its own, it changes nothing and runs at once: the gate is held by
+/// this very thread. A worker that [`serial`] work waits for must not call it.
 pub fn parallel<T>(threads: usize, work: impl FnOnce() -> T) -> T {
     if INSIDE.get() {
         return work();

@@ -1,5 +1,6 @@
-//! Results in order, whoever computes them: the threads under [`crate::pass`] and under the products
-//! with a kernel matrix ([`in_order`]), and pieces of work that are all held at once ([`for_each`]).
+//! Results in order, whoever computes them: the threads under [`crate::pass`] and under the
+//! products with a kernel matrix ([`in_order`]), and pieces of work that are all held at once
+//! ([`for_each`]).
 //!
 //! ```text
 //!            ┌► worker: unit 0 ─► channel 0 ─┐
@@ -45,7 +46,8 @@ pub struct Output<P> {
 }
 
 impl<P> Output<P> {
-    /// Waits while the queue is full. A piece nobody wants any more (the pass has failed) is dropped.
+    /// Waits while the queue is full. A piece nobody wants any more (the pass has failed) is
+    /// dropped.
     pub fn give(&self, piece: P) {
         let _ = self.channel.send(Ok(piece));
     }
@@ -106,8 +108,8 @@ fn workers<P: Send>(
     })
 }
 
-/// Does every job, on this many threads, each taking the next one that is left; gives what they give
-/// in the order of the jobs. A job that panics makes this panic.
+/// Does every job, on this many threads, each taking the next one that is left; gives what they
+/// give in the order of the jobs. A job that panics makes this panic.
 pub fn for_each<J: Send, R: Send>(
     threads: usize,
     jobs: Vec<J>,

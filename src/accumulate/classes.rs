@@ -1,10 +1,11 @@
 //! The features' sums per class: all that supervised PCA with class labels needs, in one pass.
 //!
-//! Enters: blocks with class labels. Leaves: [`ClassMoments`], whose rows are those of Mᵀ = (XHΔ)ᵀ for the
-//! delta kernel (Δ one-hot, seed eq. Ψ): W_c (μ_c − μ). Holds 8·c·d bytes for c classes (twice that once a
-//! cell is missing), never a label kernel.
+//! Enters: blocks with class labels. Leaves: [`ClassMoments`], whose rows are those of Mᵀ = (XHΔ)ᵀ
+//! for the delta kernel (Δ one-hot, seed eq. Ψ): W_c (μ_c − μ). Holds 8·c·d bytes for c classes
+//! (twice that once a cell is missing), never a label kernel.
 //!
-//! Sums are taken around an origin o, the mean of the first block, so that a mean of 1e8 costs no digits:
+//! Sums are taken around an origin o, the mean of the first block, so that a mean of 1e8 costs no
+//! digits:
 //!
 //! ```text
 //! T_c = Σ_{i ∈ c} w (x − o)              over present cells; E_c their missing weight
@@ -14,7 +15,7 @@
 //! ```
 
 use super::stored::{Parts, Restored, Stored, left};
-use super::{Accumulate, Center, FeatureMoments, Moments, Shape};
+use super::{Accumulate, Center, FeatureMoments, Moments, Shape, column_part};
 use crate::error::{Error, Result};
 use crate::source::labels::Class;
 use crate::source::{Block, Labels, MissingCell};
@@ -32,6 +33,8 @@ pub struct ClassSums {
     index: HashMap<Class, usize>,
     sums: Vec<ClassSum>,
     limit: ClassLimit,
+    /// True once a block had no classes: its rows are not in the sums.
+    unlabelled: bool,
 }
 
 /// How many classes there may be, and what to say if there are more.
@@ -67,6 +70,14 @@ pub struct ClassMoments {
     pub m: Array2<f64>,
 }
 
+impl ClassMoments {
+    /// Only these features.
+    pub fn select_features(self, kept: &[usize]) -> ClassMoments {
+        let (moments, m) = (self.moments.select_features(kept), column_part(&self.m, kept));
+        ClassMoments { moments, m, ..self }
+    }
+}
+
 impl ClassSums {
     /// Of no rows yet.
     pub fn new(d: usize, limit: ClassLimit) -> ClassSums {
@@ -76,6 +87,7 @@ impl ClassSums {
             index: HashMap::new(),
             sums: Vec::new(),
             limit,
+            unlabelled: false,
         }
     }
 
@@ -115,7 +127,7 @@ fn class_sums(
     }
     for (column, mut sums) in y.columns().into_iter().zip(sums.rows_mut()) {
         let (column, sums) =
-            (column.to_slice().unwrap_or_default(), sums.as_slice_mut().unwrap_or_default());
+            (column.to_slice().expect("F order"), sums.as_slice_mut().expect("C order"));
         match weights {
             None => column.iter().zip(ids).for_each(|(y, id)| sums[*id as usize] += y),
             Some(w) => {
@@ -163,7 +175,10 @@ impl Accumulate for ClassSums {
 
     fn update(&mut self, mut block: Block) {
         let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
-        let Some(Labels::Classes { ids, classes }) = block.labels.take() else { return };
+        let Some(Labels::Classes { ids, classes }) = block.labels.take() else {
+            self.unlabelled |= block.rows() > 0;
+            return;
+        };
         if block.rows() == 0 {
             return;
         }
@@ -191,6 +206,7 @@ impl Accumulate for ClassSums {
     }
 
     fn merge(&mut self, later: ClassSums) {
+        self.unlabelled |= later.unlabelled;
         let Some(theirs) = later.origin else { return self.spread.merge(later.spread) };
         let origin = self.origin.get_or_insert_with(|| theirs.clone());
         let shift = theirs.minus(origin);
@@ -210,6 +226,9 @@ impl Accumulate for ClassSums {
     }
 
     fn check(&self) -> Result<()> {
+        if self.unlabelled {
+            return Err(super::refuse_unlabelled("classes"));
+        }
         let ClassLimit { classes, label, hint } = &self.limit;
         if self.sums.len() <= *classes {
             return Ok(());
@@ -321,7 +340,8 @@ impl Stored for ClassSums {
             return Err("its classes are not distinct".into());
         }
         let limit = ClassLimit { classes: usize::MAX, label: String::new(), hint: String::new() };
-        Ok(ClassSums { spread, origin, index, sums: (0..c).map(sum).collect(), limit })
+        let sums = (0..c).map(sum).collect();
+        Ok(ClassSums { spread, origin, index, sums, limit, unlabelled: false })
     }
 
     fn subtract(&mut self, part: ClassSums) {

@@ -1,11 +1,12 @@
 //! The cross co-moment of features and numeric labels, in one pass.
 //!
-//! Enters: blocks with numeric labels y. Leaves: [`CrossMoments`]: Mᵀ = (XHΔ)ᵀ = Σ w (ψ−ψ̄)(x−μ)ᵀ, where ψ is y
-//! itself (linear kernel) or its random Fourier features (rbf kernel, Rahimi & Recht 2008). Holds 8·r·d bytes
-//! for r label features (twice that once a cell is missing), never a label kernel.
+//! Enters: blocks with numeric labels y. Leaves: [`CrossMoments`]: Mᵀ = (XHΔ)ᵀ = Σ w (ψ−ψ̄)(x−μ)ᵀ,
+//! where ψ is y itself (linear kernel) or its random Fourier features (rbf kernel, Rahimi & Recht
+//! 2008). Holds 8·r·d bytes for r label features (twice that once a cell is missing), never a label
+//! kernel.
 //!
-//! With P_rj = Σ w (ψ_r−ψ̄_r) over the rows where feature j is present and W_j their weight, moving the
-//! centres by e (of x) and f (of ψ) gives
+//! With P_rj = Σ w (ψ_r−ψ̄_r) over the rows where feature j is present and W_j their weight, moving
+//! the centres by e (of x) and f (of ψ) gives
 //!
 //! ```text
 //! M_rj −= e_j P_rj − e_j f_r W_j        P_rj −= f_r W_j
@@ -14,7 +15,8 @@
 //! Without missing cells P is 0 around ψ̄ and the move is Chan's rule.
 
 use super::stored::{Parts, Restored, Stored};
-use super::{Accumulate, FeatureMoments, Moments, Shape};
+use super::{Accumulate, FeatureMoments, Moments, Shape, column_part};
+use crate::error::Result;
 use crate::kernel::Fourier;
 use crate::source::{Block, Labels, MissingCell, dense};
 use ndarray::{Array1, Array2};
@@ -69,6 +71,8 @@ pub struct CrossMoment {
     m: Array2<f64>,
     /// P, once a cell is missing.
     p: Option<Array2<f64>>,
+    /// True once a block had no numbers as labels: its rows are not in the sums.
+    unlabelled: bool,
 }
 
 /// Features against labels.
@@ -82,7 +86,20 @@ pub struct CrossMoments {
     pub m: Array2<f64>,
 }
 
+impl CrossMoments {
+    /// Only these features.
+    pub fn select_features(self, kept: &[usize]) -> CrossMoments {
+        let (moments, m) = (self.moments.select_features(kept), column_part(&self.m, kept));
+        CrossMoments { moments, m, ..self }
+    }
+}
+
 impl CrossMoment {
+    /// True when labels are numbers as they are: only such sums are stored.
+    pub(super) fn is_linear(&self) -> bool {
+        matches!(*self.map, LabelMap::Linear { .. })
+    }
+
     /// Of no rows yet.
     pub fn new(d: usize, map: Arc<LabelMap>) -> CrossMoment {
         let r = map.len();
@@ -91,6 +108,7 @@ impl CrossMoment {
             labels: FeatureMoments::new(r),
             m: Array2::zeros((r, d)),
             p: None,
+            unlabelled: false,
             map,
         }
     }
@@ -132,7 +150,7 @@ impl CrossMoment {
             }
             p
         });
-        CrossMoment { map: map.clone(), spread, labels, m, p }
+        CrossMoment { map: map.clone(), spread, labels, m, p, unlabelled: false }
     }
 }
 
@@ -141,7 +159,10 @@ impl Accumulate for CrossMoment {
 
     fn update(&mut self, mut block: Block) {
         let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
-        let Some(Labels::Numbers(y)) = block.labels.take() else { return };
+        let Some(Labels::Numbers(y)) = block.labels.take() else {
+            self.unlabelled |= block.rows() > 0;
+            return;
+        };
         if block.rows() == 0 {
             return;
         }
@@ -156,6 +177,7 @@ impl Accumulate for CrossMoment {
     }
 
     fn merge(&mut self, mut later: CrossMoment) {
+        self.unlabelled |= later.unlabelled;
         let (mut spread, mut labels) = (self.spread.clone(), self.labels.clone());
         spread.merge(later.spread.clone());
         labels.merge(later.labels.clone());
@@ -174,6 +196,10 @@ impl Accumulate for CrossMoment {
             *p += more;
         }
         (self.spread, self.labels) = (spread, labels);
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.unlabelled { Err(super::refuse_unlabelled("numbers")) } else { Ok(()) }
     }
 
     fn finish(self) -> CrossMoments {
@@ -210,6 +236,7 @@ impl Stored for CrossMoment {
             labels: FeatureMoments::restore(&format!("{at}.labels"), columns, parts)?,
             m: parts.take_matrix(at, "m", (columns, d))?,
             p: holes.then(|| parts.take_matrix(at, "p", (columns, d))).transpose()?,
+            unlabelled: false,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Mean and spread of each feature on its own, in one pass.
 //!
-//! Enters: blocks, missing cells allowed. Leaves: [`Moments`]. Holds five vectors of d. Chan's rule per
-//! feature, with the weight of its own present cells:
+//! Enters: blocks, missing cells allowed. Leaves: [`Moments`]. Holds five vectors of d. Chan's rule
+//! per feature, with the weight of its own present cells:
 //!
 //! ```text
 //! q  += q_b + W_a W_b / (W_a + W_b) · δ²        q = Σ w (x−μ)², δ = μ_b − μ
@@ -35,7 +35,8 @@ impl FeatureMoments {
         }
     }
 
-    /// Centres rows by the mean of their present cells, in place, missing cells at 0; gives their spread.
+    /// Centres rows by the mean of their present cells, in place, missing cells at 0; gives their
+    /// spread.
     pub(super) fn centring(
         y: &mut Array2<f64>,
         weights: Option<&Array1<f64>>,
@@ -76,7 +77,8 @@ impl FeatureMoments {
     }
 }
 
-/// Subtracts from each feature the mean of its present cells, of this weight; missing cells hold 0 and stay 0.
+/// Subtracts from each feature the mean of its present cells, of this weight; missing cells hold 0
+/// and stay 0.
 pub(super) fn centre(
     y: &mut Array2<f64>,
     weights: Option<&Array1<f64>>,

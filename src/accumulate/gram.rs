@@ -1,12 +1,13 @@
 //! The Gram matrix of the rows, over groups of features.
 //!
-//! Enters: blocks of *all* rows and some features, in the order of the features. Leaves: [`GramSums`],
-//! G = X̆ᵀX̆ of the seed's dual form (n × n), and the moments of every feature. Holds G (8n²) once, and
-//! blocks until they have [`DEPTH`] features.
+//! Enters: blocks of *all* rows and some features, in the order of the features. Leaves:
+//! [`GramSums`], G = X̆ᵀX̆ of the seed's dual form (n × n), and the moments of every feature. Holds
+//! G (8n²) once, and blocks until they have [`DEPTH`] features.
 //!
-//! All rows of a feature are at hand, so its mean, deviation and missing cells are settled on the spot:
-//! with y the feature as the components see it (centred, scaled, missing cells at the mean) and w the
-//! rows' weights, G += (√w·y)(√w·y)ᵀ. A feature without spread has no deviation to divide by and is 0.
+//! All rows of a feature are at hand, so its mean, deviation and missing cells are settled on the
+//! spot: with y the feature as the components see it (centred, scaled, missing cells at the mean)
+//! and w the rows' weights, G += (√w·y)(√w·y)ᵀ. A feature without spread has no deviation to divide
+//! by and is 0.
 
 use super::covariance::f32_error;
 use super::tiles::syrk_tiles;

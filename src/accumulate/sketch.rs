@@ -5,7 +5,7 @@
 //!
 //! | accumulator | mean | for |
 //! |---|---|---|
-//! | [`Sketch`] | not yet known: each block around its own, joined by Chan's rule | the first pass |
+//! | [`Sketch`] | unknown: each block around its own, joined by Chan's rule | the first pass |
 //! | [`Product`] | known; missing cells are at it | every later pass |
 //!
 //! ```text

@@ -12,7 +12,7 @@ fn tile_side(d: usize) -> usize {
 }
 
 /// An element type whose products can be added up, tile by tile, in a matrix of doubles.
-pub trait TileElement: Element {
+pub(super) trait TileElement: Element {
     /// C ← C + AᵀB, where C is a tile; only its upper triangle needs to be right if A is B.
     fn add_product(
         a: ArrayView2<'_, Self>,
@@ -51,9 +51,9 @@ impl TileElement for f32 {
 /// C ← C + Σ BᵀB over some blocks of d columns, upper triangle, on this many threads.
 ///
 /// One C for all threads: each job owns a tile of it. The cut depends on d alone, and every tile is
-/// made by one thread in the order of the blocks, so the bytes do not depend on the threads. Entries
-/// below the diagonal may be written too; [`crate::blas::mirror`] sets them right.
-pub fn syrk_tiles<T: TileElement>(
+/// made by one thread in the order of the blocks, so the bytes do not depend on the threads.
+/// Entries below the diagonal may be written too; [`crate::blas::mirror`] sets them right.
+pub(super) fn syrk_tiles<T: TileElement>(
     blocks: &[ArrayView2<'_, T>],
     c: &mut Array2<f64>,
     threads: usize,

@@ -214,8 +214,8 @@ pub fn solve_spd(mut a: Array2<f64>, b: Array2<f64>) -> Result<Option<Array2<f64
 /// W = RᵀQ for the b rows of W, b ≤ d: leaves orthonormal rows Q in W's place and gives R (b × b,
 /// upper).
 ///
-/// LAPACK's Householder QR (`dgeqrf`, `dorgqr`) in place: a row-major b × d matrix is its d × b one.
-/// Where W lacks rank, Q has some orthonormal rows all the same and R zeros.
+/// LAPACK's Householder QR (`dgeqrf`, `dorgqr`) in place: a row-major b × d matrix is its d × b
+/// one. Where W lacks rank, Q has some orthonormal rows all the same and R zeros.
 ///
 /// # Panics
 /// When W has more rows than columns, or is not in C order.

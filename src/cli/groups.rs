@@ -8,6 +8,7 @@ use super::args::ScanArgs;
 use super::fit::tell;
 use super::plan::{LabelPlan, PLANNED_CLASSES};
 use super::scan::Scan;
+use crate::accumulate::Sums;
 use crate::accumulate::{Accumulate, Parts, Stored};
 use crate::error::{Error, Result};
 use crate::model::InputEntry;
@@ -16,7 +17,6 @@ use crate::report;
 use crate::source::labels::{Class, ClassValue};
 use crate::source::{Block, LabelRead, LabelWant, Labels, ParquetSource, Source, Tally, Want};
 use crate::staged::StagedDir;
-use crate::state::sums::Sums;
 use crate::state::{About, Group, State, StateTally};
 use crate::words::{count, thousands};
 use serde_json::json;
@@ -171,7 +171,7 @@ impl Scan {
         let dir = args.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
         crate::source::spool::check_dir(&dir, 0)?;
         let d = self.wanted.features as u64;
-        let each = 4 * 8 * if self.wanted.second { d * d } else { 0 }
+        let each = 4 * 8 * if self.wanted.covariance { d * d } else { 0 }
             + 64 * d * (1 + PLANNED_CLASSES)
             + 4096;
         let spare = self.plan.budget.bytes.0.saturating_sub(self.plan.taken().ledger.peak_bytes());

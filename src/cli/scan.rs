@@ -9,6 +9,7 @@ use super::args::{CheckpointArgs, FitSpec, FormChoice, ScanArgs, Statistic};
 use super::fit::{announce, tell};
 use super::plan::{FitPlan, LabelPlan};
 use crate::accumulate::{Accumulate, ClassLimit, SHARED_FROM};
+use crate::accumulate::{LabelSumsKind, Sums, SumsKind};
 use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
 use crate::model::{InputEntry, Method};
@@ -18,7 +19,6 @@ use crate::solve::supervised::LabelKernel;
 use crate::source::{Block, Dataset, LabelRead, LabelWant, Nulls, ParquetSource, Source, Tally};
 use crate::staged::check_file;
 use crate::state::folds::fold_of;
-use crate::state::sums::{LabelsWanted, Sums, Wanted};
 use crate::state::{About, Known, Ledger, Progress, State, StateLabels, StateTally};
 use crate::words::count;
 use serde_json::json;
@@ -118,7 +118,7 @@ pub struct Scan {
     /// The fit whose pass it is.
     pub plan: FitPlan,
     pub(super) labels: Option<StateLabels>,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: SumsKind,
     /// Folds; 1 without.
     folds: usize,
     seed: u64,
@@ -152,12 +152,13 @@ impl Scan {
             )));
         }
         let labels = plan.labels.as_ref().map(state_labels);
-        let wanted = Wanted {
+        let wanted = SumsKind {
             features: d,
-            second,
+            covariance: second,
             nulls: spec.nulls,
             labels: plan.labels.as_ref().map(|l| labels_wanted(&plan, l)),
             threads: plan.threads(),
+            around: None,
         };
         Ok(Scan { plan, labels, wanted, folds: 1, seed: spec.seed, talk })
     }
@@ -242,7 +243,7 @@ impl Scan {
         }
         let tally: Tally = about.tally.clone().into();
         let mut adding = Adding { about, sums, tally, seen: Tally::default(), saver };
-        match self.wanted.features >= SHARED_FROM && self.wanted.second {
+        match self.wanted.is_shared() {
             true => self.add_blocks(&mut adding, source, from)?,
             false => self.add_units(&mut adding, source, from)?,
         }
@@ -324,7 +325,7 @@ impl Scan {
 
     fn class_limit(&self) -> Option<ClassLimit> {
         match &self.wanted.labels {
-            Some(LabelsWanted::Classes(limit)) => Some(limit.clone()),
+            Some(LabelSumsKind::Classes(limit)) => Some(limit.clone()),
             _ => None,
         }
     }
@@ -385,10 +386,10 @@ fn state_labels(plan: &LabelPlan) -> StateLabels {
     }
 }
 
-fn labels_wanted(plan: &FitPlan, labels: &LabelPlan) -> LabelsWanted {
+fn labels_wanted(plan: &FitPlan, labels: &LabelPlan) -> LabelSumsKind {
     match labels.want.read {
-        LabelRead::Numbers => LabelsWanted::Numbers(labels.want.columns.len()),
-        LabelRead::Classes => LabelsWanted::Classes(ClassLimit {
+        LabelRead::Numbers => LabelSumsKind::linear(labels.want.columns.len()),
+        LabelRead::Classes => LabelSumsKind::Classes(ClassLimit {
             classes: plan.most_classes,
             label: labels.want.columns.join(", "),
             hint: "a label that names each row is an id; choose another, or allow more --memory"

@@ -55,8 +55,8 @@ pub fn page(state: &State) -> String {
     let mut page = format!("state: {}, eigenstream {}\n", describe(state), about.version);
     let sums = &state.folds()[0];
     let mut kept = Vec::new();
-    kept.extend(sums.second.is_some().then_some("covariance"));
-    kept.extend(sums.labels.is_some().then_some("label sums"));
+    kept.extend(sums.has_covariance().then_some("covariance"));
+    kept.extend(sums.has_labels().then_some("label sums"));
     let folds = if state.folds().len() > 1 {
         format!(", in {} folds", state.folds().len())
     } else {

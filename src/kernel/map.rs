@@ -1,18 +1,19 @@
 //! From a row to its scores on kernel components.
 //!
-//! A component is a combination of what rows are compared with (training rows, landmarks, random features), so with
-//! k(x) the comparisons of x, coefficients A (k × m) and the offset o:
+//! A component is a combination of what rows are compared with (training rows, landmarks, random
+//! features), so with k(x) the comparisons of x, coefficients A (k × m) and the offset o:
 //!
 //! ```text
 //! scores = A k(x) − o
-//! kpca     A = Σ⁻¹Vᵀ (times √w), o = A m     m the kernel means: Σ⁻¹Vᵀ k̆(x), since the rows of A sum to 0
+//! kpca     A = Σ⁻¹Vᵀ (times √w), o = A m     m the kernel means: Σ⁻¹Vᵀ k̆(x),
+//!                                            since the rows of A sum to 0
 //! kspca    A = Θᵀ = Σ⁻¹VᵀΔᵀH, o = 0
 //! Nyström  A = UᵀK_mm^{−½}, o = Uᵀμ          U, μ of the whitened comparisons with the landmarks
 //! Fourier  A = Uᵀ, o = Uᵀμ
 //! ```
 //!
-//! `mean` (m) writes the mean of all rows as such a combination and `grand_mean` is its squared length, so that
-//! ‖φ(x) − φ̄‖² = k(x, x) − 2 meanᵀk(x) + grand_mean is known too.
+//! `mean` (m) writes the mean of all rows as such a combination and `grand_mean` is its squared
+//! length, so that ‖φ(x) − φ̄‖² = k(x, x) − 2 meanᵀk(x) + grand_mean is known too.
 
 use super::{Comparands, Fourier, Kernel};
 use crate::workers::for_each;
@@ -124,7 +125,8 @@ impl Comparer<'_> {
         8 * (TILE_ROWS as u64) * (TILE_COLUMNS as u64 + 2 * features)
     }
 
-    /// Scores of prepared rows on the first k components, and their distances from the mean, on so many threads.
+    /// Scores of prepared rows on the first k components, and their distances from the mean, on so
+    /// many threads.
     pub fn compare(&self, x: ArrayView2<'_, f64>, k: usize, threads: usize) -> Compared {
         let rows = x.nrows();
         let parts: Vec<Range<usize>> =

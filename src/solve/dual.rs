@@ -1,4 +1,5 @@
-//! The dual form (seed, "Dual Principal Component Analysis"): eigenvectors of the n × n side, mapped to the features.
+//! The dual form (seed, "Dual Principal Component Analysis"): eigenvectors of the n × n side,
+//! mapped to the features.
 //!
 //! ```text
 //! G = X̆ᵀX̆ = V Σ² Vᵀ          decompose: λ = σ², v
@@ -57,7 +58,8 @@ pub fn decompose(
     Ok((moments, Decomposed { coefficients: v, spectrum, trace, rules, max_residual, trace_error }))
 }
 
-/// Puts the loadings (k × all features, those left out at 0) into order: orthonormal to the last digit, signed.
+/// Puts the loadings (k × all features, those left out at 0) into order: orthonormal to the last
+/// digit, signed.
 pub fn finish(
     decomposed: Decomposed,
     loadings: Array2<f64>,

@@ -1,15 +1,17 @@
-//! The empirical Hilbert-Schmidt independence criterion (seed, eq. HSIC), by tiles, and how it varies when labels
-//! are shuffled.
+//! The empirical Hilbert-Schmidt independence criterion (seed, eq. HSIC), by tiles, and how it
+//! varies when labels are shuffled.
 //!
-//! Enters: all rows x (n × d), their labels, a kernel over each. Leaves: tr(K H L H) for the labels as they are and
-//! for each permutation π of them. Holds the rows, the row sums of K and L, and one tile per thread; never n × n.
+//! Enters: all rows x (n × d), their labels, a kernel over each. Leaves: tr(K H L H) for the labels
+//! as they are and for each permutation π of them. Holds the rows, the row sums of K and L, and one
+//! tile per thread; never n × n.
 //!
 //! ```text
-//! tr(K H L H) = Σ K_ij L_ij − 2/n Σ_i k_i l_i + k l / n²        k_i = Σ_j K_ij, k = Σ_i k_i; l likewise
+//! tr(K H L H) = Σ K_ij L_ij − 2/n Σ_i k_i l_i + k l / n²
+//! k_i = Σ_j K_ij, k = Σ_i k_i; l likewise
 //! ```
 //!
-//! Shuffling the labels permutes l and the L_ij, and leaves k as it is. Each tile of K is made once for all
-//! permutations, and only on and above the diagonal.
+//! Shuffling the labels permutes l and the L_ij, and leaves k as it is. Each tile of K is made once
+//! for all permutations, and only on and above the diagonal.
 
 use super::supervised::LabelKernel;
 use crate::blas;
@@ -82,8 +84,8 @@ pub fn permutations(n: usize, count: usize, seed: u64) -> Vec<Vec<u32>> {
     orders
 }
 
-/// Σ over the columns of M of their squared length, M = X̆ᵀΨ with the labels in each order: HSIC of the linear
-/// kernel in n·d steps per order instead of n².
+/// Σ over the columns of M of their squared length, M = X̆ᵀΨ with the labels in each order: HSIC of
+/// the linear kernel in n·d steps per order instead of n².
 pub fn linear_traces(
     x: &Array2<f64>,
     labels: &RowLabels,

@@ -29,9 +29,9 @@ const STRIPE: usize = 256;
 /// Columns of a tile.
 const TILE: usize = 512;
 
-/// Features from which on a tile is read back faster than it is made: at 256 an entry takes 15 ns to
-/// make, and a file that memory does not cache gives one in 8 ns (1 GB/s). From the cache 10,000 ×
-/// 256 took 1.9 s instead of 3.9 s.
+/// Features from which on a tile is read back faster than it is made: at 256 an entry takes 15 ns
+/// to make, and a file that memory does not cache gives one in 8 ns (1 GB/s). From the cache 10,000
+/// × 256 took 1.9 s instead of 3.9 s.
 pub const SPILL_FROM: usize = 256;
 
 /// Bytes of the products with b vectors on so many threads.

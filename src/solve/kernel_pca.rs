@@ -442,7 +442,8 @@ impl KernelProblem<'_> {
     }
 }
 
-/// Coefficients over rows, as a solution: what its features are is told by whoever has prepared them.
+/// Coefficients over rows, as a solution: what its features are is told by whoever has prepared
+/// them.
 fn kernel_solution(
     form: Form,
     components: Array2<f64>,

@@ -1,8 +1,8 @@
 //! Leading eigenpairs of a symmetric positive semidefinite operator by block Krylov.
 //!
 //! Enters: a start of b vectors and `apply`, which gives A times some vectors (a product in memory,
-//! or a pass over the data). Leaves: Ritz pairs with their residuals. Holds the whole basis, at most `basis`
-//! vectors of length `order`, and three blocks of b.
+//! or a pass over the data). Leaves: Ritz pairs with their residuals. Holds the whole basis, at
+//! most `basis` vectors of length `order`, and three blocks of b.
 //!
 //! Vectors are rows. With the blocks Q₁ … Q_j orthonormal and together Q, after each product:
 //!
@@ -31,11 +31,12 @@ use rand_pcg::Pcg64;
 /// Vectors of a block beyond those wanted: more converge in fewer products, each a little dearer.
 pub const OVERSAMPLING: usize = 20;
 
-/// Up to this many vectors the small problem is solved after every product; beyond, where products are cheap,
-/// when there are a sixth more.
+/// Up to this many vectors the small problem is solved after every product; beyond, where products
+/// are cheap, when there are a sixth more.
 const CHECK_ALWAYS: usize = 256;
 
-/// A row this much smaller than the largest, once the others are taken out of it, is mostly rounding.
+/// A row this much smaller than the largest, once the others are taken out of it, is mostly
+/// rounding.
 const NEARLY_DEPENDENT: f64 = 1e-6;
 
 /// What is looked for and when to stop.
@@ -50,7 +51,8 @@ pub struct Search<'a> {
     pub tolerance: Tolerance,
     /// How many pairs are wanted, given the Ritz values so far; `None` while that cannot be said.
     pub wanted: &'a dyn Fn(&[f64]) -> Option<usize>,
-    /// True when a product costs more than solving the small problem ever does: a pass over the data.
+    /// True when a product costs more than solving the small problem ever does: a pass over the
+    /// data.
     pub expensive: bool,
     /// BLAS threads.
     pub threads: usize,
@@ -124,7 +126,8 @@ impl RitzPairs {
     }
 }
 
-/// Vectors per block for k pairs of a problem of this order: the whole space where that is not much more.
+/// Vectors per block for k pairs of a problem of this order: the whole space where that is not much
+/// more.
 pub fn block(k: usize, order: usize) -> usize {
     let block = k.saturating_add(OVERSAMPLING);
     if order <= block.saturating_mul(3) { order } else { block }
@@ -181,7 +184,8 @@ pub fn search(
         }
         let room = m + next.q.nrows() <= search.basis && m + 2 * next.q.nrows() <= search.order;
         if !room {
-            // As many as are wanted and a block to go on with, but room for at least two new blocks.
+            // As many as are wanted and a block to go on with, but room for at least two new
+            // blocks.
             let keep = k.unwrap_or(m / 2) + next.q.nrows() / 2;
             blas::parallel(search.threads, || basis.restart(&ritz, keep.min(m / 2).max(1)));
             checked = 0;
@@ -306,7 +310,8 @@ impl Ritz {
         u
     }
 
-    /// An eigenvalue is within r of θ, and within r²/gap where the next ones are a gap away from the k wanted.
+    /// An eigenvalue is within r of θ, and within r²/gap where the next ones are a gap away from
+    /// the k wanted.
     fn value_errors(&self, k: usize) -> Vec<f64> {
         let largest = self.values.first().copied().unwrap_or(0.0);
         let next = self.values.get(k).copied().unwrap_or(0.0);
@@ -340,7 +345,8 @@ mod tests {
     use super::*;
     use crate::listen::Quiet;
 
-    /// A diagonal matrix turned by a reflection, so that its eigenpairs are known and its vectors are dense.
+    /// A diagonal matrix turned by a reflection, so that its eigenpairs are known and its vectors
+    /// are dense.
     struct Known {
         values: Vec<f64>,
         mirror: Array1<f64>,

@@ -1,21 +1,23 @@
 //! Sums → components: build the matrix, decompose it, order and sign and cut, certify.
 //!
 //! ```text
-//! CoMoment ─► problem (A) ─► eigen (dsyevd, or krylov for a few) ─► spectrum ─► rules (k) ─► Solution
+//! CoMoment ─► problem (A) ─► eigen (LAPACK, or krylov for a few) ─► spectrum
+//!          ─► rules (k) ─► Solution
 //! ```
 //!
-//! Holds A twice (once to check the vectors against) and LAPACK's work area: 32d² bytes at the peak.
+//! Holds A twice (once to check the vectors against) and LAPACK's work area: 32d² bytes at the
+//! peak, 24d² where d is so large that another of its routines is used ([`bytes`]).
 
-pub mod dual;
-pub mod hsic;
-pub mod kernel_matrix;
-pub mod kernel_pca;
-pub mod krylov;
-pub mod landmarks;
-pub mod randomized;
+pub(crate) mod dual;
+pub(crate) mod hsic;
+pub(crate) mod kernel_matrix;
+pub(crate) mod kernel_pca;
+pub(crate) mod krylov;
+pub(crate) mod landmarks;
+pub(crate) mod randomized;
 pub mod rules;
 pub mod scoring;
-pub mod spectrum;
+pub(crate) mod spectrum;
 pub mod supervised;
 
 pub use crate::accumulate::Scaling;
@@ -28,16 +30,19 @@ use rules::{Components, Rules};
 use serde::{Deserialize, Serialize};
 use spectrum::{Spectrum, rank_tolerance};
 
-/// From this order on a few eigenpairs are looked for by block Krylov; below, the whole spectrum takes half a second.
+/// From this order on a few eigenpairs are looked for by block Krylov; below, the whole spectrum
+/// takes half a second.
 const FEW_FROM: usize = 2_000;
 
 /// A few: one in this many.
 const FEW: usize = 20;
 
-/// Vectors of a block beyond k: products in memory are cheap, so it is the number of vectors that counts.
+/// Vectors of a block beyond k: products in memory are cheap, so it is the number of vectors that
+/// counts.
 const SPARE: usize = 4;
 
-/// When the pairs of a matrix in memory are as good as dsyevd's, which promises a residual and no more.
+/// When the pairs of a matrix in memory are as good as dsyevd's, which promises a residual and no
+/// more.
 const EXACT: krylov::Tolerance = krylov::Tolerance::residual(1e-12);
 
 /// How components are computed.
@@ -154,7 +159,8 @@ impl Iteration {
     }
 }
 
-/// Bytes at the peak of [`solve`] for d features: A, its copy that becomes the vectors, the work area.
+/// Bytes at the peak of [`solve`] for d features: A, its copy that becomes the vectors, the work
+/// area.
 pub fn bytes(d: u64) -> u64 {
     blas::eigh_bytes(d).saturating_add(8u64.saturating_mul(d.saturating_mul(d)))
 }
@@ -203,7 +209,8 @@ pub(crate) struct Eigen {
     pub sum: Option<f64>,
 }
 
-/// All eigenpairs by dsyevd; or the leading ones by block Krylov where a few of many are asked for and it converges.
+/// All eigenpairs by dsyevd; or the leading ones by block Krylov where a few of many are asked for
+/// and it converges.
 pub(crate) fn eigen(
     a: &Array2<f64>,
     tolerance: f64,
@@ -262,7 +269,8 @@ fn few(
 
 /// The seed's matrix: S, S + Wμμᵀ without centring, either over the standard deviations.
 ///
-/// A feature without spread has no standard deviation to divide by and is left out when standardizing.
+/// A feature without spread has no standard deviation to divide by and is left out when
+/// standardizing.
 fn problem(
     sums: CoMoment,
     scaling: Scaling,
@@ -328,8 +336,8 @@ fn over_roots(rows: &mut Array2<f64>, spectrum: &Spectrum) {
 
 /// Makes rows that are orthonormal but for rounding so to the last digit, and signs them.
 ///
-/// Rounding of a decomposed square is felt by v/σ as λ₁/λᵢ: leading components keep their digits, small ones are
-/// made orthogonal to them.
+/// Rounding of a decomposed square is felt by v/σ as λ₁/λᵢ: leading components keep their digits,
+/// small ones are made orthogonal to them.
 fn orthonormalise_and_sign(u: &mut Array2<f64>, threads: usize) -> Result<()> {
     blas::parallel(threads, || blas::orthonormalise(u))?;
     spectrum::fix_signs(u);

@@ -1,14 +1,14 @@
 //! The randomized form: block Krylov with a pass over the data for every product.
 //!
-//! The operator is the seed's matrix, never formed. With S the centred co-moment, W the weight, μ the
-//! mean and D the deviations (I without standardizing), for vectors q as rows:
+//! The operator is the seed's matrix, never formed. With S the centred co-moment, W the weight, μ
+//! the mean and D the deviations (I without standardizing), for vectors q as rows:
 //!
 //! ```text
 //! q A = (q D⁻¹ (S + W μμᵀ)) D⁻¹          the second term only without centring
 //! ```
 //!
-//! A pass gives p S for p = q D⁻¹; the rest is done here, in memory, and cancels nothing. Holds what
-//! [`krylov`](super::krylov) holds.
+//! A pass gives p S for p = q D⁻¹; the rest is done here, in memory, and cancels nothing. Holds
+//! what [`krylov`](super::krylov) holds.
 
 use super::krylov::{RitzPairs, Tolerance};
 use super::rules::{Components, Rules, cumulated};
@@ -126,14 +126,7 @@ impl Operator {
     ) -> Result<Solution> {
         let k = found.vectors.nrows();
         if k == 0 && matches!(asked, Components::Ratio(_)) {
-            let share = cumulated(&found.values, self.trace()).last().unwrap_or(0.0);
-            return Err(Error::Misuse(format!(
-                "⟦components={asked}⟧ is out of reach of the randomized form: {} components explain \
-                 {:.1} % of the variance; give a number of components, or allow more memory for an \
-                 exact form",
-                found.values.len(),
-                100.0 * share
-            )));
+            return Err(self.out_of_reach(&found, asked));
         }
         let (moments, order) = (&self.moments, self.order());
         let bound = super::rank_bound(moments.rows, order, self.scaling);
@@ -170,6 +163,16 @@ impl Operator {
             rules,
             certificate,
         })
+    }
+
+    fn out_of_reach(&self, found: &RitzPairs, asked: Components) -> Error {
+        let share = 100.0 * cumulated(&found.values, self.trace()).last().unwrap_or(0.0);
+        Error::Misuse(format!(
+            "⟦components={asked}⟧ is out of reach of the randomized form: {} components explain \
+             {share:.1} % of the variance; give a number of components, or allow more memory for \
+             an exact form",
+            found.values.len()
+        ))
     }
 
     /// Remembers the error of f32 products.

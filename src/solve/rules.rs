@@ -58,7 +58,8 @@ impl FromStr for Components {
             (Ok(k), _) => Ok(Components::Count(k)),
             (_, Ok(r)) if r > 0.0 && r < 1.0 => Ok(Components::Ratio(r)),
             _ => Err(format!(
-                "'{text}' is neither a number of components, a ratio between 0 and 1, mle, elbow nor all"
+                "'{text}' is neither a number of components, a ratio between 0 and 1, mle, elbow \
+                 nor all"
             )),
         }
     }
@@ -190,10 +191,12 @@ fn elbow(values: &[f64]) -> Option<usize> {
 
 /// Minka's evidence for each k, by its Laplace approximation; the best k.
 ///
-/// With λ the covariance eigenvalues (over n), v the mean of those not kept and λ̂ = (λ_1…λ_k, v…v):
+/// With λ the covariance eigenvalues (over n), v the mean of those not kept and λ̂ = (λ_1…λ_k,
+/// v…v):
 ///
 /// ```text
-/// log p = log p(U) − n/2 Σ_{i≤k} log λ_i − n(d−k)/2 log v + (m+k)/2 log 2π − log|A_z|/2 − k/2 log n
+/// log p = log p(U) − n/2 Σ_{i≤k} log λ_i − n(d−k)/2 log v
+///         + (m+k)/2 log 2π − log|A_z|/2 − k/2 log n
 /// log p(U) = −k log 2 + Σ_{i≤k} [log Γ((d−i+1)/2) − (d−i+1)/2 log π]        m = dk − k(k+1)/2
 /// log|A_z| = Σ_{i≤k} Σ_{j>i} log[(1/λ̂_j − 1/λ̂_i)(λ_i − λ_j) n]
 /// ```

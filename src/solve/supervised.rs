@@ -1,7 +1,8 @@
-//! Supervised PCA (seed, "Supervised PCA Using HSIC" and "Dual Supervised PCA"): M = XHΔ → components.
+//! Supervised PCA (seed, "Supervised PCA Using HSIC" and "Dual Supervised PCA"): M = XHΔ →
+//! components.
 //!
-//! K_y = ΔΔᵀ enters only through M, which is d × r: the seed's XHK_yHXᵀ is MMᵀ. With rows of Mᵀ as they are
-//! accumulated (r × d):
+//! K_y = ΔΔᵀ enters only through M, which is d × r: the seed's XHK_yHXᵀ is MMᵀ. With rows of Mᵀ as
+//! they are accumulated (r × d):
 //!
 //! ```text
 //! primal   MMᵀ U = U Λ                  d × d
@@ -9,8 +10,8 @@
 //! HSIC of the scores = Σ λ over the kept components / (n−1)²
 //! ```
 //!
-//! Holds M and the smaller square with LAPACK's work area (32·min(d, r)² bytes), unless the other form is
-//! asked for.
+//! Holds M and the smaller square with LAPACK's work area (32·min(d, r)² bytes), unless the other
+//! form is asked for.
 
 use super::rules::{Components, Rules};
 use super::spectrum::{self, rank_tolerance};
@@ -116,8 +117,9 @@ fn max_residual(m: &Array2<f64>, u: &Array2<f64>, values: &Array1<f64>) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// The rows of Δ for the linear kernel over several label columns, one per class: one-hot for columns whose values are
-/// classes, the number itself for the others. For one column of classes that is the identity: the delta kernel.
+/// The rows of Δ for the linear kernel over several label columns, one per class: one-hot for
+/// columns whose values are classes, the number itself for the others. For one column of classes
+/// that is the identity: the delta kernel.
 pub fn one_hot(classes: &[Class], numeric: &[bool]) -> Array2<f64> {
     let mut columns: Vec<Array1<f64>> = Vec::new();
     for (at, numeric) in numeric.iter().enumerate() {
@@ -136,13 +138,15 @@ pub fn one_hot(classes: &[Class], numeric: &[bool]) -> Array2<f64> {
     Array2::from_shape_fn((classes.len(), columns.len()), |(c, r)| columns[r][c])
 }
 
-/// K over the distinct labels = LLᵀ, so that Δ = (one-hot) L: Lᵀ times the class sums is Mᵀ for the rbf kernel.
+/// K over the distinct labels = LLᵀ, so that Δ = (one-hot) L: Lᵀ times the class sums is Mᵀ for the
+/// rbf kernel.
 pub fn rbf_over_classes(sums: &ClassMoments, gamma: f64, threads: usize) -> Result<Array2<f64>> {
     let (factor, _) = label_factor(&sums.classes, gamma, threads)?;
     Ok(blas::parallel(threads, || factor.dot(&sums.m)))
 }
 
-/// Lᵀ with K = LLᵀ over the distinct labels, and the eigenvalues of K, ascending, that its rows belong to.
+/// Lᵀ with K = LLᵀ over the distinct labels, and the eigenvalues of K, ascending, that its rows
+/// belong to.
 pub fn label_factor(
     classes: &[Class],
     gamma: f64,

@@ -13,8 +13,7 @@
 
 use super::State;
 use super::solve::{Select, Solve};
-use super::sums::{LabelMoments, Sums};
-use crate::accumulate::{Accumulate, CoMoment};
+use crate::accumulate::{Accumulate, CoMoment, FinishedSums, LabelMoments, Sums};
 use crate::blas;
 use crate::error::{Error, Result};
 use crate::model::{Method, Model};
@@ -133,7 +132,7 @@ impl State {
     }
 
     fn classes(&self) -> Vec<Class> {
-        match self.whole().label_moments() {
+        match self.whole().finish().labels {
             Some(LabelMoments::Classes(c)) => c.classes,
             _ => Vec::new(),
         }
@@ -174,9 +173,10 @@ fn side(sums: &Sums, classes: &[Class]) -> Result<Side> {
                 .into(),
         )
     };
-    let second = sums.co_moment().ok_or_else(missing)?;
+    let FinishedSums { covariance, labels } = sums.clone().finish();
+    let second = covariance.ok_or_else(missing)?;
     let weight = second.moments.weight;
-    match sums.label_moments().ok_or_else(missing)? {
+    match labels.ok_or_else(missing)? {
         LabelMoments::Numbers(c) => {
             Ok(Side { second, m: c.m, mean: c.labels.mean, spread: c.labels.squares })
         }

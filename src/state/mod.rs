@@ -31,11 +31,10 @@
 pub mod ask;
 pub mod folds;
 mod solve;
-pub mod sums;
 
 pub use solve::{Select, Solve};
 
-use crate::accumulate::{Accumulate, MOST_ROWS, Parts, Stored};
+use crate::accumulate::{Accumulate, MOST_ROWS, Parts, Stored, Sums, SumsKind};
 use crate::error::{Error, Place, Result};
 use crate::model::InputEntry;
 use crate::model::container::{self, Content};
@@ -47,7 +46,6 @@ use arrow_schema::Schema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use sums::{LabelsWanted, Sums, Wanted};
 
 /// Digits that may be lost by subtraction before no model is made.
 const REFUSE_FROM_DIGITS: f64 = 14.0;
@@ -195,9 +193,15 @@ impl State {
             version: env!("CARGO_PKG_VERSION").into(),
         };
         let features = about.columns.len();
-        let wanted =
-            Wanted { features, second: true, nulls: Nulls::Error, labels: None, threads: 1 };
-        Ok(State { about, sums: vec![Sums::new(&wanted)] })
+        let kind = SumsKind {
+            features,
+            covariance: true,
+            nulls: Nulls::Error,
+            labels: None,
+            threads: 1,
+            around: None,
+        };
+        Ok(State { about, sums: vec![Sums::new(&kind)] })
     }
 
     /// Adds rows that another engine holds; the columns are found by name.
@@ -356,6 +360,7 @@ impl State {
     /// The file's bytes: a function of the state alone.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut parts = Parts::default();
+        self.sums.iter().try_for_each(Sums::check_storable)?;
         self.sums
             .iter()
             .enumerate()
@@ -393,7 +398,7 @@ impl State {
             .map(|i| Sums::restore(&format!("fold{i}"), d, &mut parts))
             .collect::<std::result::Result<Vec<_>, _>>();
         let sums = sums.map_err(damaged)?;
-        let labelled = sums.iter().all(|s| s.labels.is_some() == about.labels.is_some());
+        let labelled = sums.iter().all(|s| s.has_labels() == about.labels.is_some());
         if !sums.iter().all(|s| s.fits(&sums[0])) || !labelled {
             return Err(damaged("its sums do not go together".into()));
         }
@@ -409,17 +414,6 @@ impl State {
     pub fn load(path: &Path) -> Result<State> {
         let bytes = std::fs::read(path).map_err(Error::io("open", path))?;
         State::from_bytes(&bytes).map_err(|problem| Error::model(path, problem))
-    }
-
-    /// The sums that more rows like these are added to.
-    pub fn wanted(&self, labels: Option<LabelsWanted>, threads: usize) -> Wanted {
-        Wanted {
-            features: self.about.columns.len(),
-            second: self.sums[0].second.is_some(),
-            nulls: self.about.nulls,
-            labels,
-            threads,
-        }
     }
 
     /// Takes the sums out, to go on with.
