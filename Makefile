@@ -5,10 +5,10 @@
 setup:
 	@scripts/setup
 
-# Generates a dataset and runs plan, fit, inspect, transform and reconstruct on it.
+# Generates a dataset and runs plan, fit, inspect, transform and reconstruct on it; builds what the tests build.
 demo: setup
-	@cargo build --release --quiet
-	@$${CARGO_TARGET_DIR:-target}/release/eigenstream demo
+	@cargo build --quiet
+	@$${CARGO_TARGET_DIR:-target}/debug/eigenstream demo
 
 # All tests: units, laws, golden values, the binary in fresh directories, faults, corruption.
 test: setup

@@ -121,8 +121,8 @@ def compared():
     values = max(abs(x / y - 1) for x, y in zip(a["eigenvalues"], b["eigenvalues"]))
     vectors = max(abs(x - y) for u, v in zip(a["components"], b["components"]) for x, y in zip(u, v))
     passes = a["certificate"]["iteration"]["passes"]
-    return (f"The randomized form took {passes} passes to a residual of {a['certificate']['max_residual']:.1e}; against the exact form its "
-            f"eigenvalues differ by {values:.1e} (relative) and its components by {vectors:.1e} (largest entry).")
+    return (f"The randomized form took {passes} passes to a residual of {a['certificate']['max_residual']:.1e};\n"
+            f"against the exact form its eigenvalues differ by {values:.1e} (relative) and its components by {vectors:.1e} (largest entry).")
 
 
 def run(commands):

@@ -1,14 +1,15 @@
 //! Bytes: how people write them, how many this machine has, and the list that every big buffer is
 //! on before it exists.
 //!
-//! A [`Ledger`] is filled by the planner, phase by phase (streaming, decomposition, writing). Its
-//! peak is the largest phase, and a plan whose peak is over the [`Budget`] never starts.
+//! A [`MemoryPlan`] is filled by the planner, phase by phase (streaming, decomposition, writing).
+//! Its peak is the largest phase, and a plan whose peak is over the [`Budget`] never starts.
 
 use crate::error::{Error, Result};
 use std::fmt;
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
-/// The share of the machine's memory that is used when `--memory` is not given.
+/// The share of the machine's memory that is used when ⟦memory⟧ is not given.
 pub const DEFAULT_SHARE: u64 = 4;
 
 /// What the process holds before it has read a row: code, libraries, BLAS work areas.
@@ -66,7 +67,7 @@ impl FromStr for Bytes {
 pub struct Budget {
     /// The ceiling.
     pub bytes: Bytes,
-    /// True when it is `--memory`, false when it is a share of the machine.
+    /// True when the user gave it, false when it is a share of the machine.
     pub asked: bool,
 }
 
@@ -86,18 +87,60 @@ fn machine_memory() -> u64 {
     let (pages, size) =
         unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     let physical = if pages > 0 && size > 0 { pages as u64 * size as u64 } else { 4 << 30 };
-    let limit = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
-        .iter()
-        .filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok())
-        .min();
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limit = group_limit(&limit_files(&groups), |path| std::fs::read_to_string(path).ok());
     limit.map_or(physical, |l| l.min(physical))
 }
 
-/// Tells the allocator to keep freed blocks for the next one instead of returning them to the system.
+/// Where version 2 of the control groups is mounted.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Where the memory controller of version 1 is.
+const MEMORY_GROUPS: &str = "/sys/fs/cgroup/memory";
+
+/// The files that may limit this process, given its /proc/self/cgroup: those of its own group and
+/// of all above it, in both versions. In a container the path may be that of the host, where it is
+/// not to be found; the root of what is mounted is then its own group.
+fn limit_files(groups: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for line in groups.lines() {
+        // "0::/user.slice/a" is version 2, "9:memory:/a" a hierarchy of version 1.
+        let mut fields = line.splitn(3, ':');
+        let (Some(id), Some(controllers), Some(path)) =
+            (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let (root, file) = match controllers {
+            "" if id == "0" => (GROUPS, "memory.max"),
+            some if some.split(',').any(|c| c == "memory") => {
+                (MEMORY_GROUPS, "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        let path = Path::new(path.trim_start_matches('/'));
+        // A path of another namespace ("/../a") is not below the mount.
+        let inside = !path.components().any(|part| part == Component::ParentDir);
+        let path = if inside { path } else { Path::new("") };
+        files.extend(path.ancestors().map(|group| Path::new(root).join(group).join(file)));
+    }
+    files.push(Path::new(GROUPS).join("memory.max"));
+    files.push(Path::new(MEMORY_GROUPS).join("memory.limit_in_bytes"));
+    files
+}
+
+/// The least of the limits that are numbers: "max" is none.
+fn group_limit(files: &[PathBuf], read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
+    files.iter().filter_map(|file| read(file)?.trim().parse::<u64>().ok()).min()
+}
+
+/// Tells the allocator to keep freed blocks for the next one instead of returning them to the
+/// system.
 ///
 /// Blocks and pages of some megabytes come and go all the time; mapping them anew each time cost a
-/// fifth of a fit in page faults (300,000 × 768 f32: 4.5 s → 3.2 s). Matrices beyond 32 MiB are still
-/// mapped on their own and returned when freed. Does nothing where the C library is not glibc.
+/// fifth of a fit in page faults (300,000 × 768 f32: 4.5 s → 3.2 s). Matrices beyond 32 MiB are
+/// still mapped on their own and returned when freed. Does nothing where the C library is not
+/// glibc.
 pub fn keep_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: mallopt takes any numbers and is called before other threads exist.
@@ -128,7 +171,7 @@ pub struct Item {
 /// The buffers that are alive at the same time.
 #[derive(Debug, Clone)]
 pub struct Phase {
-    /// "stream", "decompose", "write".
+    /// "streaming", "decomposition", "writing", "scoring", …
     pub name: &'static str,
     /// What is held.
     pub items: Vec<Item>,
@@ -162,12 +205,12 @@ impl Phase {
 
 /// All phases of a piece of work.
 #[derive(Debug, Clone, Default)]
-pub struct Ledger {
+pub struct MemoryPlan {
     /// In the order they run.
     pub phases: Vec<Phase>,
 }
 
-impl Ledger {
+impl MemoryPlan {
     /// The phase that holds most.
     pub fn peak(&self) -> Option<&Phase> {
         self.phases.iter().max_by_key(|phase| phase.bytes())
@@ -218,7 +261,7 @@ mod tests {
 
     #[test]
     fn the_peak_is_the_largest_phase() {
-        let ledger = Ledger {
+        let ledger = MemoryPlan {
             phases: vec![Phase::new("stream").hold("a", 5), Phase::new("decompose").hold("b", 9)],
         };
         assert_eq!(ledger.peak().unwrap().name, "decompose");
@@ -231,5 +274,48 @@ mod tests {
                 .to_string()
                 .contains("use less")
         );
+    }
+
+    fn limits(groups: &str) -> Vec<String> {
+        limit_files(groups).iter().map(|p| p.display().to_string()).collect()
+    }
+
+    #[test]
+    fn limits_are_looked_for_from_the_own_group_upwards() {
+        let root = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+        let v2 = limits("0::/user.slice/job\n");
+        assert_eq!(
+            v2[..3],
+            [
+                "/sys/fs/cgroup/user.slice/job/memory.max",
+                "/sys/fs/cgroup/user.slice/memory.max",
+                "/sys/fs/cgroup/memory.max"
+            ]
+        );
+        let v1 = limits("12:cpu,cpuacct:/a\n9:memory:/docker/b:c\n1:name=systemd:/a\n");
+        assert_eq!(
+            v1[..3],
+            [
+                "/sys/fs/cgroup/memory/docker/b:c/memory.limit_in_bytes",
+                "/sys/fs/cgroup/memory/docker/memory.limit_in_bytes",
+                "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+            ]
+        );
+        assert_eq!(limits("no group\n0::\n")[1..], root);
+        assert_eq!(limits("0::/../../outside\n")[1..], root, "not below what is mounted");
+        assert_eq!(limits(""), root);
+    }
+
+    #[test]
+    fn the_least_limit_of_all_groups_counts() {
+        let files = limit_files("0::/a/b\n");
+        let read = |path: &Path| match path.to_str()? {
+            "/sys/fs/cgroup/a/b/memory.max" => Some("max\n".to_string()),
+            "/sys/fs/cgroup/a/memory.max" => Some("500\n".to_string()),
+            "/sys/fs/cgroup/memory.max" => Some("900\n".to_string()),
+            _ => None,
+        };
+        assert_eq!(group_limit(&files, read), Some(500));
+        assert_eq!(group_limit(&files, |_| Some("max".into())), None);
     }
 }

@@ -69,6 +69,7 @@ mod scratch;
 pub mod sink;
 pub mod solve;
 pub mod source;
+pub mod staged;
 pub mod state;
 pub mod words;
 pub mod workers;

@@ -1,5 +1,6 @@
-//! Results in order, whoever computes them: the threads under [`crate::pass`] and under the products with a kernel
-//! matrix.
+//! Results in order, whoever computes them: the threads under [`crate::pass`] and under the
+//! products with a kernel matrix ([`in_order`]), and pieces of work that are all held at once
+//! ([`for_each`]).
 //!
 //! ```text
 //!            ┌► worker: unit 0 ─► channel 0 ─┐
@@ -10,13 +11,20 @@
 //! Units are handed out in order, a few more than there are workers; each has a bounded channel of
 //! its own, and the caller empties the channels in order. So results arrive in unit order whatever
 //! the number of threads, the first error in that order is the one reported, and what is held is
-//! bounded by the window and the length of a channel, not by the number of units. A worker whose channel is
-//! full waits for its turn.
+//! bounded by the window and the length of a channel, not by the number of units. A worker whose
+//! channel is full waits for its turn.
+//!
+//! A panic is our bug. It is caught, and told as [`Error::Internal`] with its file and line where
+//! [`record_panics`] is installed.
 
 use crate::blas;
 use crate::error::{Error, Result};
 use crossbeam_channel::{Sender, bounded};
+use std::any::Any;
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
 
 /// Units in flight for a number of threads: one more than workers, so that none waits for a merge.
 pub const fn window(threads: usize) -> usize {
@@ -38,7 +46,8 @@ pub struct Output<P> {
 }
 
 impl<P> Output<P> {
-    /// Waits while the queue is full. A piece nobody wants any more (the pass has failed) is dropped.
+    /// Waits while the queue is full. A piece nobody wants any more (the pass has failed) is
+    /// dropped.
     pub fn give(&self, piece: P) {
         let _ = self.channel.send(Ok(piece));
     }
@@ -99,16 +108,84 @@ fn workers<P: Send>(
     })
 }
 
+/// Does every job, on this many threads, each taking the next one that is left; gives what they
+/// give in the order of the jobs. A job that panics makes this panic.
+pub fn for_each<J: Send, R: Send>(
+    threads: usize,
+    jobs: Vec<J>,
+    work: impl Fn(J) -> R + Sync,
+) -> Vec<R> {
+    let threads = threads.clamp(1, jobs.len().max(1));
+    let jobs = Mutex::new(jobs.into_iter().enumerate());
+    let next = || jobs.lock().unwrap_or_else(|e| e.into_inner()).next();
+    let run = || {
+        let mut done = Vec::new();
+        while let Some((at, job)) = next() {
+            done.push((at, work(job)));
+        }
+        done
+    };
+    let mut done = std::thread::scope(|scope| {
+        let others: Vec<_> =
+            (1..threads).map(|_| scope.spawn(|| attempt(AssertUnwindSafe(run)))).collect();
+        let mut done = run();
+        for other in others {
+            match other.join() {
+                Ok(Ok(more)) => done.extend(more),
+                Ok(Err(panic)) => panic.resume(),
+                Err(payload) => resume_unwind(payload),
+            }
+        }
+        done
+    });
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+thread_local! {
+    /// Where this thread has panicked last.
+    static PANICKED_AT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keeps the file and line of every panic for [`caught`], and prints nothing: for a program whose
+/// panics are all caught. To be called once, before other threads exist.
+pub fn record_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let at = info.location().map(|l| format!("{}:{}", l.file(), l.line()));
+        PANICKED_AT.set(at);
+    }));
+}
+
+/// A panic on its way from one thread to another.
+struct Panic {
+    payload: Box<dyn Any + Send>,
+    at: Option<String>,
+}
+
+impl Panic {
+    /// Goes on in this thread.
+    fn resume(self) -> ! {
+        PANICKED_AT.set(self.at);
+        resume_unwind(self.payload)
+    }
+
+    fn into_error(self) -> Error {
+        let text = self.payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| self.payload.downcast_ref::<&str>().copied());
+        let at = self.at.map_or_else(String::new, |at| format!(", at {at}"));
+        let what = text.unwrap_or("a panic without words");
+        Error::Internal(format!("something that cannot happen did: {what}{at}"))
+    }
+}
+
+fn attempt<T>(work: AssertUnwindSafe<impl FnOnce() -> T>) -> std::result::Result<T, Panic> {
+    PANICKED_AT.set(None);
+    catch_unwind(work).map_err(|payload| Panic { payload, at: PANICKED_AT.take() })
+}
+
 /// A panic is our bug; it is reported like one instead of taking the process down.
-pub fn caught(work: impl FnOnce() -> Result<()>) -> Result<()> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|payload| {
-        let text = payload.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| payload.downcast_ref::<&str>().map(|s| s.to_string()));
-        Err(Error::Internal(format!(
-            "something that cannot happen did: {}",
-            text.unwrap_or_default()
-        )))
-    })
+pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    attempt(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panic.into_error()))
 }
 
 #[cfg(test)]
@@ -170,5 +247,37 @@ mod tests {
         )
         .unwrap_err();
         assert!(error.to_string().contains("boom") && error.to_string().contains("bug"), "{error}");
+    }
+
+    #[test]
+    fn jobs_give_their_results_in_order() {
+        for threads in [0, 1, 2, 7] {
+            let jobs: Vec<usize> = (0..50).collect();
+            assert_eq!(for_each(threads, jobs.clone(), |j| j), jobs);
+        }
+        assert_eq!(for_each(3, Vec::<u8>::new(), |j| j), Vec::<u8>::new());
+    }
+
+    #[test]
+    fn a_panic_in_a_job_is_an_error() {
+        for threads in [1, 4] {
+            let work = |j: usize| if j == 30 { panic!("job {j}") } else { j };
+            let error =
+                caught(|| Ok(for_each(threads, (0..50).collect(), work))).unwrap_err().to_string();
+            assert!(error.contains("job 30"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_panic_is_told_with_its_place() {
+        let panic = Panic { payload: Box::new("boom"), at: Some("src/a.rs:7".into()) };
+        let said = panic.into_error().to_string();
+        assert!(said.contains("did: boom, at src/a.rs:7 (this is a bug"), "{said}");
+        // The hook itself, without taking other tests' panics away.
+        let before = std::panic::take_hook();
+        record_panics();
+        let error = caught::<()>(|| panic!("here")).unwrap_err().to_string();
+        std::panic::set_hook(before);
+        assert!(error.contains("here, at src/workers.rs:"), "{error}");
     }
 }

@@ -1129,7 +1129,7 @@ fn a_plan_tells_what_a_kernel_fit_holds_and_writes() {
 
 #[test]
 fn python_needs_nothing_of_ours_to_score_a_row() {
-    // What the README says of a kernel model, word for word in arithmetic.
+    // What docs/data.md says of a kernel model, word for word in arithmetic.
     let (dir, x) = data();
     fit(&dir, &["--method", "kpca", "--gamma", "0.2", "-k", "2"]);
     let bytes = std::fs::read(dir.path("m")).unwrap();

@@ -2,8 +2,9 @@
 
 use crate::oracle::two_pass;
 use eigenstream::accumulate::{
-    Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, Cross, Gram, GramSums,
-    ImputedCovariance, LabelMap, Parts, Product, Scaling, Sketch, Spread, Stored, TiledCovariance,
+    Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, CrossMoment, FeatureMoments, Gram,
+    GramSums, ImputedCovariance, LabelMap, Parts, Product, Scaling, Sketch, Stored,
+    TiledCovariance,
 };
 use eigenstream::pass::{self, Unwatched};
 use eigenstream::source::block::Precision;
@@ -216,7 +217,7 @@ proptest! {
         let w = rows.weights(weighted);
         prop_assume!(rows.have_means(&w));
         let expected = two_pass(&rows.x, &w);
-        let spread = rows.fold(|| Spread::new(d), &cuts, weighted, f_order);
+        let spread = rows.fold(|| FeatureMoments::new(d), &cuts, weighted, f_order);
         prop_assert_eq!(spread.rows, rows.x.nrows() as u64);
         for j in 0..d {
             prop_assert!((spread.mean[j] - expected.mean[j]).abs() <= 4.0 * f64::EPSILON * (1.0 + expected.mean[j].abs()));
@@ -309,9 +310,9 @@ proptest! {
         let mean = two_pass(&rows.x, &w).mean;
         let label_mean = two_pass(&y, &w).mean;
         let map = Arc::new(LabelMap::Linear { columns: 2 });
-        let mut total = Cross::new(d, map.clone());
+        let mut total = CrossMoment::new(d, map.clone());
         for pair in cuts.windows(2) {
-            let mut part = Cross::new(d, map.clone());
+            let mut part = CrossMoment::new(d, map.clone());
             let mut block = rows.block(pair[0]..pair[1], weighted, f_order);
             block.labels = Some(Labels::Numbers(y.slice(s![pair[0]..pair[1], ..]).to_owned()));
             part.update(block);

@@ -1,8 +1,25 @@
-//! Every command the README shows, run in order in a fresh directory, prints what the README says it prints.
+//! What the README and the pages under docs/ say is what happens.
+//!
+//! Each page's commands are run in order in a fresh directory of its own and print what the page shows:
+//!
+//! - a block marked `console` holds commands, each after `$ `, and what each prints on both streams;
+//! - a line that ends in ` \` goes on in the next one, in commands and in what they print;
+//! - a command that shows `fit: …`, with its own name, fails; any other succeeds;
+//! - what belongs to the machine is masked: seconds, threads, residuals, the certificate. Plans are
+//!   compared on two cores, or with `--threads`.
+//!
+//! `EIGENSTREAM_PAGES=write cargo test --test integration pages` puts what is printed into the pages.
 
 use crate::workdir::Workdir;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_eigenstream");
+
+/// The most columns of a line in a page.
+const WIDTH: usize = 120;
 
 /// Times and threads are the machine's; rounding errors in the certificate are its BLAS's.
 fn masked(text: &str) -> String {
@@ -12,6 +29,7 @@ fn masked(text: &str) -> String {
         let timed = unit == "s" || unit.starts_with("thread");
         if timed && words[i].chars().all(|c| c.is_ascii_digit() || c == '.') {
             words[i] = "N".into();
+            words[i + 1] = words[i + 1].replace("threads", "thread");
         }
     }
     // So are the residuals of an iteration.
@@ -28,28 +46,237 @@ fn masked(text: &str) -> String {
     }
 }
 
-#[test]
-fn the_tour_is_what_happens() {
-    let readme =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
-    let dir = Workdir::new();
-    let mut commands = 0;
-    for block in readme.split("```console\n").skip(1) {
-        let block = block.split("```").next().unwrap();
-        let (command, expected) =
-            block.strip_prefix("$ eigenstream ").unwrap().split_once('\n').unwrap();
-        let shell = format!("'{}' {command} 2>&1", env!("CARGO_BIN_EXE_eigenstream"));
-        let output =
-            Command::new("sh").args(["-c", &shell]).current_dir(dir.path(".")).output().unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{command}: {said}");
-        let lines = |text: &str| text.lines().map(masked).collect::<Vec<_>>();
-        if std::thread::available_parallelism().is_ok_and(|n| n.get() == 2)
-            || !command.starts_with("plan")
-        {
-            assert_eq!(lines(&said), lines(expected), "{command}");
+/// A page: where it is, and its text.
+struct Page {
+    path: PathBuf,
+    text: String,
+}
+
+/// A command of a page: the lines its output has there, and that output, unfolded.
+struct Shown {
+    command: String,
+    lines: Range<usize>,
+    output: Vec<String>,
+}
+
+/// The README and every page under docs/.
+fn pages() -> Vec<Page> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = std::fs::read_dir(root.join("docs")).unwrap();
+    let mut paths: Vec<PathBuf> = docs.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "md"));
+    paths.push(root.join("README.md"));
+    paths.sort();
+    let read = |path: PathBuf| Page { text: std::fs::read_to_string(&path).unwrap(), path };
+    paths.into_iter().map(read).collect()
+}
+
+/// Lines as they were before they were folded.
+fn unfolded(lines: &[&str]) -> Vec<String> {
+    let mut whole: Vec<String> = Vec::new();
+    let mut goes_on = false;
+    for line in lines {
+        let (part, more) = match line.strip_suffix('\\') {
+            Some(part) if part.ends_with(' ') => (part, true),
+            _ => (*line, false),
+        };
+        match whole.last_mut() {
+            Some(last) if goes_on => last.push_str(part.trim_start()),
+            _ => whole.push(part.to_string()),
         }
-        commands += 1;
+        goes_on = more;
     }
-    assert_eq!(commands, 26);
+    whole
+}
+
+/// A line of output, cut where a page's lines end, what follows indented one step further.
+fn folded(line: &str) -> String {
+    let indent = " ".repeat(line.len() - line.trim_start().len() + 2);
+    let (mut text, mut column) = (String::new(), 0);
+    for word in line.split_inclusive(' ') {
+        let width = word.chars().count();
+        if column + width + 1 > WIDTH {
+            text.push_str(&format!("\\\n{indent}"));
+            column = indent.len();
+        }
+        text.push_str(word);
+        column += width;
+    }
+    text
+}
+
+/// The commands of a page, in order.
+fn commands(text: &str) -> Vec<Shown> {
+    let lines: Vec<&str> = text.lines().collect();
+    let (mut shown, mut console, mut at) = (Vec::new(), false, 0);
+    while at < lines.len() {
+        let start = at;
+        at += 1;
+        if let Some(language) = lines[start].strip_prefix("```") {
+            console = language == "console";
+        } else if console {
+            assert!(lines[start].starts_with("$ "), "line {at} is of no command: {}", lines[start]);
+            while lines[at - 1].ends_with('\\') {
+                at += 1;
+            }
+            let command = unfolded(&lines[start..at])[0][2..].to_string();
+            let ends = |line: &&str| line.starts_with("$ ") || line.starts_with("```");
+            let end = at + lines[at..].iter().position(|line| ends(line)).unwrap();
+            shown.push(Shown { command, lines: at..end, output: unfolded(&lines[at..end]) });
+            at = end;
+        }
+    }
+    shown
+}
+
+/// What a command prints in a directory, on both streams. It fails where it complains, and only there.
+fn printed(dir: &Workdir, command: &str) -> Vec<String> {
+    let path = std::env::var("PATH").unwrap();
+    let binaries = Path::new(BINARY).parent().unwrap().display();
+    let output = Command::new("sh")
+        .args(["-c", &format!("exec 2>&1\n{command}")])
+        .env("PATH", format!("{binaries}:{path}"))
+        .current_dir(dir.path("."))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let name = command.split(' ').skip_while(|word| *word != "eigenstream").nth(1);
+    let complaint = name.map(|name| format!("{name}: "));
+    let complains = complaint.is_some_and(|c| said.lines().any(|line| line.starts_with(&c)));
+    assert_eq!(output.status.success(), !complains, "{command}: {said}");
+    said.lines().map(str::to_string).collect()
+}
+
+/// Runs a page; what its commands print goes into its text where it is not what the page shows.
+fn replayed(page: &Page) -> String {
+    let dir = Workdir::new();
+    let two = std::thread::available_parallelism().is_ok_and(|n| n.get() == 2);
+    let mut lines: Vec<String> = page.text.lines().map(str::to_string).collect();
+    let mut changes = Vec::new();
+    for shown in commands(&page.text) {
+        let said = printed(&dir, &shown.command);
+        let planned = shown.command.contains("eigenstream plan");
+        let comparable = !planned || two || shown.command.contains("--threads");
+        let mut differs = said.len() != shown.output.len();
+        let kept = said.into_iter().enumerate().map(|(at, line)| match shown.output.get(at) {
+            Some(old) if masked(old) == masked(&line) => old.clone(),
+            _ => {
+                differs = true;
+                line
+            }
+        });
+        let kept: Vec<String> = kept.collect();
+        if comparable && differs {
+            changes.push((shown.lines, kept));
+        }
+    }
+    for (range, kept) in changes.into_iter().rev() {
+        lines.splice(range, kept.iter().map(|line| folded(line)));
+    }
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn pages_show_what_happens() {
+    let write = std::env::var_os("EIGENSTREAM_PAGES").is_some_and(|v| v == "write");
+    let run = |page: Page| {
+        let text = replayed(&page);
+        if write {
+            std::fs::write(&page.path, text).unwrap();
+        } else {
+            for (at, (found, shown)) in text.lines().zip(page.text.lines()).enumerate() {
+                assert_eq!(found, shown, "{}:{}", page.path.display(), at + 1);
+            }
+            assert_eq!(text, page.text, "{}", page.path.display());
+        }
+    };
+    if write {
+        // One after the other: times that are shown are of a machine that does nothing else.
+        pages().into_iter().for_each(run);
+    } else {
+        std::thread::scope(|scope| {
+            for page in pages() {
+                scope.spawn(move || run(page));
+            }
+        });
+    }
+}
+
+#[test]
+fn pages_have_commands_that_are_run() {
+    let mut total = 0;
+    for page in pages() {
+        total += commands(&page.text).len();
+        // A command outside of a console block would not be run.
+        let (mut console, name) = (false, page.path.display());
+        for (at, line) in page.text.lines().enumerate() {
+            if let Some(language) = line.strip_prefix("```") {
+                console = language == "console";
+            }
+            let typed = line.starts_with("$ ") || line.starts_with("eigenstream ");
+            assert!(console || !typed, "{name}:{}: {line}", at + 1);
+            assert!(line.chars().count() <= WIDTH, "{name}:{}: {line}", at + 1);
+        }
+    }
+    assert!(total >= 60, "{total} commands were found");
+}
+
+#[test]
+fn pages_name_options_that_exist() {
+    let help = |args: &[&str]| {
+        let output = Command::new(BINARY).args(args).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let all = help(&["--help"]);
+    let names = all.lines().filter(|l| l.starts_with("  ") && !l.starts_with("   "));
+    let mut known: BTreeSet<String> = options(&all).collect();
+    for name in names.filter_map(|line| line.split_whitespace().next()) {
+        known.extend(options(&help(&[name, "--help"])));
+    }
+    // Those of cargo.
+    known.extend(["--path", "--release", "--open"].map(str::to_string));
+    for page in pages() {
+        for option in options(&page.text) {
+            assert!(known.contains(&option), "{}: {option}", page.path.display());
+        }
+    }
+}
+
+/// Every `--option` in a text.
+fn options(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
+    words.filter(|w| w.len() > 2 && w.starts_with("--") && !w.starts_with("---")).map(String::from)
+}
+
+#[test]
+fn pages_link_to_headings_that_exist() {
+    let anchor = |heading: &str| -> String {
+        let kept = heading.to_lowercase().replace(' ', "-");
+        kept.chars().filter(|c| c.is_alphanumeric() || *c == '-' || *c == '_').collect()
+    };
+    for page in pages() {
+        for link in page.text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            if !(file.is_empty() || file.ends_with(".md")) || file == "ARCHITECTURE.md" {
+                continue;
+            }
+            let own = file.is_empty();
+            let target = if own { page.path.clone() } else { page.path.with_file_name(file) };
+            let text = std::fs::read_to_string(&target).unwrap_or_default();
+            let mut headings = text.lines().filter(|l| l.starts_with('#'));
+            let found = headings.any(|l| {
+                heading.is_empty() || anchor(l.trim_start_matches('#').trim_start()) == heading
+            });
+            assert!(found, "{}: {link}", page.path.display());
+        }
+    }
+}
+
+#[test]
+fn the_tables_are_those_of_the_last_benchmark() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+    let results = read("bench/results.md");
+    let (_machine, tables) = results.split_once('\n').unwrap();
+    assert!(read("docs/benchmarks.md").contains(tables.trim()), "bench/readme.py puts them there");
 }

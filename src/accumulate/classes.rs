@@ -1,10 +1,11 @@
 //! The features' sums per class: all that supervised PCA with class labels needs, in one pass.
 //!
-//! Enters: blocks with class labels. Leaves: [`ClassMoments`], whose rows are those of Mᵀ = (XHΔ)ᵀ for the
-//! delta kernel (Δ one-hot, seed eq. Ψ): W_c (μ_c − μ). Holds 8·c·d bytes for c classes (twice that once a
-//! cell is missing), never a label kernel.
+//! Enters: blocks with class labels. Leaves: [`ClassMoments`], whose rows are those of Mᵀ = (XHΔ)ᵀ
+//! for the delta kernel (Δ one-hot, seed eq. Ψ): W_c (μ_c − μ). Holds 8·c·d bytes for c classes
+//! (twice that once a cell is missing), never a label kernel.
 //!
-//! Sums are taken around an origin o, the mean of the first block, so that a mean of 1e8 costs no digits:
+//! Sums are taken around an origin o, the mean of the first block, so that a mean of 1e8 costs no
+//! digits:
 //!
 //! ```text
 //! T_c = Σ_{i ∈ c} w (x − o)              over present cells; E_c their missing weight
@@ -14,7 +15,7 @@
 //! ```
 
 use super::stored::{Parts, Restored, Stored, left};
-use super::{Accumulate, Center, Moments, Shape, Spread};
+use super::{Accumulate, Center, FeatureMoments, Moments, Shape, column_part};
 use crate::error::{Error, Result};
 use crate::source::labels::Class;
 use crate::source::{Block, Labels, MissingCell};
@@ -27,11 +28,13 @@ const CLASS_BYTES: u64 = 384;
 /// Sums per class of the rows so far.
 #[derive(Debug, Clone)]
 pub struct ClassSums {
-    spread: Spread,
+    spread: FeatureMoments,
     origin: Option<Center>,
     index: HashMap<Class, usize>,
     sums: Vec<ClassSum>,
     limit: ClassLimit,
+    /// True once a block had no classes: its rows are not in the sums.
+    unlabelled: bool,
 }
 
 /// How many classes there may be, and what to say if there are more.
@@ -67,15 +70,24 @@ pub struct ClassMoments {
     pub m: Array2<f64>,
 }
 
+impl ClassMoments {
+    /// Only these features.
+    pub fn select_features(self, kept: &[usize]) -> ClassMoments {
+        let (moments, m) = (self.moments.select_features(kept), column_part(&self.m, kept));
+        ClassMoments { moments, m, ..self }
+    }
+}
+
 impl ClassSums {
     /// Of no rows yet.
     pub fn new(d: usize, limit: ClassLimit) -> ClassSums {
         ClassSums {
-            spread: Spread::new(d),
+            spread: FeatureMoments::new(d),
             origin: None,
             index: HashMap::new(),
             sums: Vec::new(),
             limit,
+            unlabelled: false,
         }
     }
 
@@ -115,7 +127,7 @@ fn class_sums(
     }
     for (column, mut sums) in y.columns().into_iter().zip(sums.rows_mut()) {
         let (column, sums) =
-            (column.to_slice().unwrap_or_default(), sums.as_slice_mut().unwrap_or_default());
+            (column.to_slice().expect("F order"), sums.as_slice_mut().expect("C order"));
         match weights {
             None => column.iter().zip(ids).for_each(|(y, id)| sums[*id as usize] += y),
             Some(w) => {
@@ -163,13 +175,16 @@ impl Accumulate for ClassSums {
 
     fn update(&mut self, mut block: Block) {
         let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
-        let Some(Labels::Classes { ids, classes }) = block.labels.take() else { return };
+        let Some(Labels::Classes { ids, classes }) = block.labels.take() else {
+            self.unlabelled |= block.rows() > 0;
+            return;
+        };
         if block.rows() == 0 {
             return;
         }
         let mut y = block.into_f64();
         let (d, c) = (y.ncols(), classes.len());
-        let spread = Spread::centring(&mut y, weights.as_ref(), &missing);
+        let spread = FeatureMoments::centring(&mut y, weights.as_ref(), &missing);
         let (sums, totals) = class_sums(&y, weights.as_ref(), &ids, c);
         let holes =
             (!missing.is_empty()).then(|| class_holes(&missing, weights.as_ref(), &ids, (d, c)));
@@ -191,6 +206,7 @@ impl Accumulate for ClassSums {
     }
 
     fn merge(&mut self, later: ClassSums) {
+        self.unlabelled |= later.unlabelled;
         let Some(theirs) = later.origin else { return self.spread.merge(later.spread) };
         let origin = self.origin.get_or_insert_with(|| theirs.clone());
         let shift = theirs.minus(origin);
@@ -210,6 +226,9 @@ impl Accumulate for ClassSums {
     }
 
     fn check(&self) -> Result<()> {
+        if self.unlabelled {
+            return Err(super::refuse_unlabelled("classes"));
+        }
         let ClassLimit { classes, label, hint } = &self.limit;
         if self.sums.len() <= *classes {
             return Ok(());
@@ -245,7 +264,7 @@ impl Accumulate for ClassSums {
 
     fn bytes(Shape { features, rows, vectors }: Shape) -> u64 {
         let each = 16u64.saturating_mul(features).saturating_add(CLASS_BYTES);
-        Spread::bytes(Shape { features, rows, vectors })
+        FeatureMoments::bytes(Shape { features, rows, vectors })
             .saturating_add(each.saturating_mul(vectors))
     }
 }
@@ -309,7 +328,7 @@ impl Stored for ClassSums {
         let sums = parts.take_matrix(at, "sums", (c, d))?;
         let holes =
             missing.contains(&true).then(|| parts.take_matrix(at, "holes", (c, d))).transpose()?;
-        let spread = Spread::restore(&format!("{at}.features"), d, parts)?;
+        let spread = FeatureMoments::restore(&format!("{at}.features"), d, parts)?;
         let row = |m: &Option<Array2<f64>>, i: usize| m.as_ref().map(|m| m.row(i).to_owned());
         let sum = |i: usize| {
             let missing = if missing[i] { row(&holes, i) } else { None };
@@ -321,7 +340,8 @@ impl Stored for ClassSums {
             return Err("its classes are not distinct".into());
         }
         let limit = ClassLimit { classes: usize::MAX, label: String::new(), hint: String::new() };
-        Ok(ClassSums { spread, origin, index, sums: (0..c).map(sum).collect(), limit })
+        let sums = (0..c).map(sum).collect();
+        Ok(ClassSums { spread, origin, index, sums, limit, unlabelled: false })
     }
 
     fn subtract(&mut self, part: ClassSums) {

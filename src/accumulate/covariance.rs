@@ -10,7 +10,8 @@
 //! r  = Σ w y / W_b                           what rounding left
 //! μ_b = a + r                                kept as a sum of two, see Center
 //! S  += Σ w y yᵀ − W_b r rᵀ                  dsyrk on √w·y
-//! S  += W_a W_b / (W_a + W_b) · δ δᵀ         δ = μ_b − μ     Chan, Golub & LeVeque (1979), eq. 2.1b
+//! S  += W_a W_b / (W_a + W_b) · δ δᵀ         δ = μ_b − μ
+//!                                            Chan, Golub & LeVeque (1979), eq. 2.1b
 //! μ  += W_b / (W_a + W_b) · δ
 //! ```
 //!
@@ -19,6 +20,7 @@
 use super::stored::{Parts, Restored, Stored, left, take_out};
 use super::{Accumulate, Center, CoMoment, Moments, Shape, add_outer, add_upper};
 use crate::blas;
+use crate::error::Result;
 use crate::source::{Block, Values, dense};
 use ndarray::{Array1, Array2, ArrayView2, s};
 
@@ -33,6 +35,8 @@ pub struct Covariance {
     mean: Center,
     s: Array2<f64>,
     mixed_error: Option<f64>,
+    /// True once a cell was missing: then there are no sums.
+    incomplete: bool,
 }
 
 impl Covariance {
@@ -44,6 +48,7 @@ impl Covariance {
             mean: Center::zeros(d),
             s: Array2::zeros((d, d)),
             mixed_error: None,
+            incomplete: false,
         }
     }
 
@@ -80,7 +85,8 @@ impl Covariance {
     }
 }
 
-/// max |P_ij − (YᵀY)_ij| / √((YᵀY)_ii (YᵀY)_jj) over the first features i and all j, where P is the f32 product.
+/// max |P_ij − (YᵀY)_ij| / √((YᵀY)_ii (YᵀY)_jj) over the first features i and all j, where P is the
+/// f32 product.
 pub(super) fn f32_error(y: ArrayView2<'_, f64>, single: ArrayView2<'_, f32>) -> f64 {
     let some = y.ncols().min(CHECKED_FEATURES);
     let exact = y.slice(s![.., ..some]).t().dot(&y);
@@ -97,7 +103,8 @@ impl Accumulate for Covariance {
     type Output = CoMoment;
 
     fn update(&mut self, mut block: Block) {
-        debug_assert!(block.missing.is_empty(), "missing cells need ImputedCovariance");
+        self.incomplete |= !block.missing.is_empty();
+        let missing = std::mem::take(&mut block.missing);
         let rows = block.rows() as u64;
         let weights = block.weights.take();
         let weight = weights.as_ref().map_or(rows as f64, |w| w.sum());
@@ -107,6 +114,8 @@ impl Accumulate for Covariance {
         }
         let mixed = matches!(block.values, Values::F32(_));
         let mut y = block.into_f64();
+        // Not 0, which would count: who does not ask `check` finds no number either.
+        dense::put(&mut y, &missing, f64::NAN);
         let mean = dense::column_sums(&y, weights.as_ref()) / weight;
         dense::shift(&mut y, Some(&mean), None);
         let rest = dense::column_sums(&y, weights.as_ref()) / weight;
@@ -123,6 +132,7 @@ impl Accumulate for Covariance {
     }
 
     fn merge(&mut self, later: Covariance) {
+        self.incomplete |= later.incomplete;
         self.mixed_error = super::worst(self.mixed_error, later.mixed_error);
         if later.weight == 0.0 {
             self.rows += later.rows;
@@ -130,6 +140,10 @@ impl Accumulate for Covariance {
         }
         add_upper(&mut self.s, &later.s);
         self.shift(later.rows, later.weight, later.mean);
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.incomplete { Err(super::refuse_missing()) } else { Ok(()) }
     }
 
     fn finish(mut self) -> CoMoment {
@@ -167,6 +181,7 @@ impl Stored for Covariance {
             mixed_error: parts.take(at, "mixed_error")?,
             mean: parts.take_center(at, "mean", d)?,
             s: parts.take_upper(at, "s", d)?,
+            incomplete: false,
         })
     }
 
@@ -194,5 +209,25 @@ impl Stored for Covariance {
 
     fn spread(&self) -> Array1<f64> {
         self.s.diag().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MissingCell;
+
+    #[test]
+    fn a_missing_cell_is_not_0() {
+        let mut block = Block::dense(Array2::ones((3, 2)));
+        block.missing.push(MissingCell { row: 1, feature: 1 });
+        let mut sums = Covariance::new(2);
+        sums.update(Block::dense(Array2::ones((3, 2))));
+        assert!(sums.check().is_ok());
+        let mut total = sums.clone();
+        sums.update(block);
+        total.merge(sums);
+        assert!(total.check().unwrap_err().to_string().contains("missing cells"));
+        assert!(total.finish().moments.mean[1].is_nan(), "no number is made up");
     }
 }

@@ -1,24 +1,27 @@
 //! The Gram matrix of the rows, over groups of features.
 //!
-//! Enters: blocks of *all* rows and some features, in the order of the features. Leaves: [`GramSums`],
-//! G = X̆ᵀX̆ of the seed's dual form (n × n), and the moments of every feature. Holds G (8n²) once, and
-//! blocks until they have [`DEPTH`] features.
+//! Enters: blocks of *all* rows and some features, in the order of the features. Leaves:
+//! [`GramSums`], G = X̆ᵀX̆ of the seed's dual form (n × n), and the moments of every feature. Holds
+//! G (8n²) once, and blocks until they have [`DEPTH`] features.
 //!
-//! All rows of a feature are at hand, so its mean, deviation and missing cells are settled on the spot:
-//! with y the feature as the components see it (centred, scaled, missing cells at the mean) and w the
-//! rows' weights, G += (√w·y)(√w·y)ᵀ. A feature without spread has no deviation to divide by and is 0.
+//! All rows of a feature are at hand, so its mean, deviation and missing cells are settled on the
+//! spot: with y the feature as the components see it (centred, scaled, missing cells at the mean)
+//! and w the rows' weights, G += (√w·y)(√w·y)ᵀ. A feature without spread has no deviation to divide
+//! by and is 0.
 
 use super::covariance::f32_error;
-use super::{Accumulate, DEPTH, Moments, Scaling, Shape, Spread};
+use super::tiles::syrk_tiles;
+use super::{Accumulate, DEPTH, FeatureMoments, Moments, Scaling, Shape};
 use crate::blas;
 use crate::source::{Block, MissingCell, Values, dense};
+use crate::workers::for_each;
 use ndarray::{Array1, Array2};
 
 /// G and the moments of the features so far.
 #[derive(Debug, Clone)]
 pub struct Gram {
     scaling: Scaling,
-    spread: Spread,
+    spread: FeatureMoments,
     g: Array2<f64>,
     /// Rows with a missing cell.
     incomplete: Vec<bool>,
@@ -34,7 +37,7 @@ struct Waiting {
     weights: Option<Array1<f64>>,
     missing: Vec<MissingCell>,
     mixed: bool,
-    spread: Spread,
+    spread: FeatureMoments,
 }
 
 /// All a dual form needs.
@@ -54,7 +57,7 @@ impl Gram {
         let (g, incomplete) = (Array2::zeros((rows, rows)), vec![false; rows]);
         Gram {
             scaling,
-            spread: Spread::new(0),
+            spread: FeatureMoments::new(0),
             g,
             incomplete,
             mixed_error: None,
@@ -66,15 +69,15 @@ impl Gram {
     fn flush(&mut self) {
         let mut blocks = std::mem::take(&mut self.waiting);
         let scaling = self.scaling;
-        blas::for_each(self.threads, blocks.iter_mut().collect(), |block| block.prepare(scaling));
+        for_each(self.threads, blocks.iter_mut().collect(), |block| block.prepare(scaling));
         if blocks.iter().any(|b| b.mixed) {
             let single: Vec<Array2<f32>> = blocks.iter().map(|b| b.y.mapv(|v| v as f32)).collect();
             self.mixed_error.get_or_insert_with(|| f32_error(blocks[0].y.t(), single[0].t()));
             let views: Vec<_> = single.iter().map(|y| y.t()).collect();
-            blas::syrk_tiles(&views, &mut self.g, self.threads);
+            syrk_tiles(&views, &mut self.g, self.threads);
         } else {
             let views: Vec<_> = blocks.iter().map(|b| b.y.t()).collect();
-            blas::syrk_tiles(&views, &mut self.g, self.threads);
+            syrk_tiles(&views, &mut self.g, self.threads);
         }
         blocks.into_iter().for_each(|block| self.spread.append(block.spread));
     }
@@ -83,7 +86,7 @@ impl Gram {
 impl Waiting {
     /// x → √w·y, and the moments on the way.
     fn prepare(&mut self, scaling: Scaling) {
-        self.spread = Spread::centring(&mut self.y, self.weights.as_ref(), &self.missing);
+        self.spread = FeatureMoments::centring(&mut self.y, self.weights.as_ref(), &self.missing);
         let moments = self.spread.clone().finish();
         let back = (!scaling.center).then(|| -&moments.mean);
         dense::shift(&mut self.y, back.as_ref(), scaling.factors(&moments).as_ref());
@@ -105,7 +108,7 @@ impl Accumulate for Gram {
             weights,
             missing,
             mixed,
-            spread: Spread::new(0),
+            spread: FeatureMoments::new(0),
         });
         if self.waiting.iter().map(|w| w.y.ncols()).sum::<usize>() >= DEPTH {
             self.flush();

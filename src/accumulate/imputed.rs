@@ -1,7 +1,7 @@
 //! Mean and co-moment of rows whose missing cells take the feature's own mean, in one pass.
 //!
-//! Enters: blocks with missing cells. Leaves: the [`CoMoment`] of the filled data. Holds three d × d
-//! matrices (24d²), and three more while a block with missing cells is added.
+//! Enters: blocks with missing cells. Leaves: the [`CoMoment`] of the filled data. Holds three d ×
+//! d matrices (24d²), and three more while a block with missing cells is added.
 //!
 //! A cell filled with its feature's mean is zero after centring, so only pairs of present cells add
 //! to S. Their mean is known only at the end; what is needed to move a sum from one centre to
@@ -15,7 +15,7 @@
 //!
 //! Without missing cells P is 0 and C is W, and the move is Chan's rule.
 
-use super::spread::centre;
+use super::feature_moments::centre;
 use super::stored::{Parts, Restored, Stored, left};
 use super::{Accumulate, Center, CoMoment, Moments, Shape, add_outer};
 use crate::blas;
@@ -77,8 +77,8 @@ impl ImputedCovariance {
         ImputedCovariance { rows: rows as u64, weight, mean, s, p, c, holes }
     }
 
-    /// Moves the centre to `mean`. Where neither side of a merge has holes, the two moves leave P at 0
-    /// (e_a W_a + e_b W_b = 0 around their common mean) and S gets Chan's term.
+    /// Moves the centre to `mean`. Where neither side of a merge has holes, the two moves leave P
+    /// at 0 (e_a W_a + e_b W_b = 0 around their common mean) and S gets Chan's term.
     fn recentre(&mut self, mean: &Center, holes: bool) {
         let e = self.mean.minus(mean);
         self.mean = mean.clone();

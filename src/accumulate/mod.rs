@@ -18,33 +18,36 @@
 
 mod classes;
 mod covariance;
-mod cross;
+mod cross_moment;
+mod feature_moments;
 mod gram;
 mod imputed;
 mod sketch;
-mod spread;
 mod stored;
+mod sums;
 mod tiled;
+mod tiles;
 
 pub use classes::{ClassLimit, ClassMoments, ClassSums};
 pub use covariance::Covariance;
-pub use cross::{Cross, CrossMoments, LabelMap};
+pub use cross_moment::{CrossMoment, CrossMoments, LabelMap};
+pub use feature_moments::FeatureMoments;
 pub use gram::{Gram, GramSums};
 pub use imputed::ImputedCovariance;
-pub use sketch::{Look, Product, Sketch};
-pub use spread::Spread;
+pub use sketch::{FirstPass, Product, Sketch};
 pub use stored::{MOST_ROWS, Parts, Restored, Stored};
+pub use sums::{FinishedSums, LabelMoments, LabelSumsKind, Sums, SumsKind};
 pub use tiled::{DEPTH, SHARED_FROM, TiledCovariance};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::source::{Block, dense};
 use ndarray::{Array1, Array2, Axis, Zip};
 
 /// Sums that can be built in pieces.
 ///
-/// Laws, which `tests/laws.rs` checks for every implementation: a fresh accumulator is an identity
-/// of `merge`; any split of the rows agrees to rounding; merging in one fixed order gives the same
-/// bytes whoever computed the pieces.
+/// Laws, some of which `tests/laws.rs` checks for each implementation: a fresh accumulator is an
+/// identity of `merge`; any split of the rows agrees to rounding; merging in one fixed order gives
+/// the same bytes whoever computed the pieces.
 pub trait Accumulate: Send + Sized {
     /// What the sums become.
     type Output;
@@ -65,6 +68,20 @@ pub trait Accumulate: Send + Sized {
 
     /// Bytes held while blocks of this shape are added, scratch included.
     fn bytes(shape: Shape) -> u64;
+}
+
+/// What is said of missing cells that a sum has no mean for.
+pub(crate) fn refuse_missing() -> Error {
+    Error::Misuse(
+        "a block has missing cells, which sums of whole rows cannot count; choose ⟦nulls=drop⟧ or \
+         ⟦nulls=mean⟧"
+            .into(),
+    )
+}
+
+/// What is said of a block without the labels that are to be summed.
+pub(crate) fn refuse_unlabelled(kind: &str) -> Error {
+    Error::Misuse(format!("a block has no {kind} as labels, but sums of them are made; read them"))
 }
 
 /// Two sums over the same rows.
@@ -116,7 +133,8 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// The features that take part, and what they are divided by: all, or when standardizing those that have a deviation.
+    /// The features that take part, and what they are divided by: all, or when standardizing those
+    /// that have a deviation.
     pub fn active(&self, moments: &Moments) -> (Vec<usize>, Option<Array1<f64>>) {
         if !self.standardize {
             return ((0..moments.mean.len()).collect(), None);
@@ -143,6 +161,27 @@ pub struct CoMoment {
     pub s: Array2<f64>,
 }
 
+impl CoMoment {
+    /// Only these features.
+    pub fn select_features(self, kept: &[usize]) -> CoMoment {
+        let moments = self.moments.select_features(kept);
+        CoMoment { moments, s: square_part(self.s, kept) }
+    }
+}
+
+/// Some rows of a square matrix and the same columns; all of it where they are all.
+pub(crate) fn square_part(s: Array2<f64>, kept: &[usize]) -> Array2<f64> {
+    if kept.len() == s.nrows() && kept.iter().enumerate().all(|(i, j)| i == *j) {
+        return s;
+    }
+    s.select(Axis(0), kept).select(Axis(1), kept).as_standard_layout().into_owned()
+}
+
+/// Some columns of a matrix, in C order.
+pub(crate) fn column_part(m: &Array2<f64>, kept: &[usize]) -> Array2<f64> {
+    m.select(Axis(1), kept).as_standard_layout().into_owned()
+}
+
 /// The part of a co-moment that does not grow with d².
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
@@ -162,17 +201,17 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// The mean to centre by, with what rounding took from it if that is felt.
+    /// The mean to centre by, with what rounding took from it if that is not negligible.
     pub(crate) fn center(&self) -> Center {
-        let felt =
-            |j: usize| self.rest[j].abs() > NOT_FELT * (self.squares[j] / self.weight).sqrt();
+        let matters =
+            |j: usize| self.rest[j].abs() > NEGLIGIBLE * (self.squares[j] / self.weight).sqrt();
         let rest =
-            if (0..self.rest.len()).any(felt) { self.rest.clone() } else { Array1::zeros(0) };
+            if (0..self.rest.len()).any(matters) { self.rest.clone() } else { Array1::zeros(0) };
         Center::new(self.mean.clone(), rest)
     }
 
     /// Only these features.
-    pub fn part(&self, kept: &[usize]) -> Moments {
+    pub fn select_features(&self, kept: &[usize]) -> Moments {
         let part = |a: &Array1<f64>| a.select(Axis(0), kept);
         Moments {
             mean: part(&self.mean),
@@ -193,7 +232,7 @@ impl Moments {
 }
 
 /// An error of the mean, over the deviation, that no digit feels.
-const NOT_FELT: f64 = 1e-13;
+const NEGLIGIBLE: f64 = 1e-13;
 
 /// A mean in two parts: near it, and the rest.
 ///

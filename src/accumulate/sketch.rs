@@ -5,7 +5,7 @@
 //!
 //! | accumulator | mean | for |
 //! |---|---|---|
-//! | [`Sketch`] | not yet known: each block around its own, joined by Chan's rule | the first pass |
+//! | [`Sketch`] | unknown: each block around its own, joined by Chan's rule | the first pass |
 //! | [`Product`] | known; missing cells are at it | every later pass |
 //!
 //! ```text
@@ -13,7 +13,7 @@
 //! Z += c (Pδ) δᵀ       c = W_a W_b / (W_a + W_b), δ = μ_b − μ
 //! ```
 
-use super::{Accumulate, Center, Moments, Shape, Spread};
+use super::{Accumulate, Center, FeatureMoments, Moments, Shape};
 use crate::source::block::Precision;
 use crate::source::{Block, Values, dense};
 use ndarray::linalg::general_mat_mul;
@@ -27,13 +27,13 @@ const CHECKED_ROWS: usize = 64;
 #[derive(Debug, Clone)]
 pub struct Sketch {
     p: Arc<Array2<f64>>,
-    spread: Spread,
+    spread: FeatureMoments,
     z: Array2<f64>,
 }
 
 /// What a first pass knows.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct FirstPass {
     /// n, W, μ, spread.
     pub moments: Moments,
     /// P S; rough where cells were missing, since blocks were filled with their own means.
@@ -43,13 +43,13 @@ pub struct Look {
 impl Sketch {
     /// Of no rows yet; P is b × d.
     pub fn new(p: Arc<Array2<f64>>) -> Sketch {
-        let (spread, z) = (Spread::new(p.ncols()), Array2::zeros(p.raw_dim()));
+        let (spread, z) = (FeatureMoments::new(p.ncols()), Array2::zeros(p.raw_dim()));
         Sketch { p, spread, z }
     }
 }
 
 impl Accumulate for Sketch {
-    type Output = Look;
+    type Output = FirstPass;
 
     fn update(&mut self, mut block: Block) {
         if block.rows() == 0 {
@@ -57,7 +57,7 @@ impl Accumulate for Sketch {
         }
         let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
         let mut y = block.into_f64();
-        let spread = Spread::centring(&mut y, weights.as_ref(), &missing);
+        let spread = FeatureMoments::centring(&mut y, weights.as_ref(), &missing);
         if let Some(weights) = &weights {
             dense::scale_rows(&mut y, &weights.mapv(f64::sqrt));
         }
@@ -73,17 +73,17 @@ impl Accumulate for Sketch {
         self.join(later.spread);
     }
 
-    fn finish(self) -> Look {
-        Look { moments: self.spread.finish(), z: self.z }
+    fn finish(self) -> FirstPass {
+        FirstPass { moments: self.spread.finish(), z: self.z }
     }
 
     fn bytes(shape: Shape) -> u64 {
-        Product::bytes(shape).saturating_add(Spread::bytes(Shape { rows: 0, ..shape }))
+        Product::bytes(shape).saturating_add(FeatureMoments::bytes(Shape { rows: 0, ..shape }))
     }
 }
 
 impl Sketch {
-    fn join(&mut self, spread: Spread) {
+    fn join(&mut self, spread: FeatureMoments) {
         let c = self.spread.coupling(&spread);
         if c > 0.0 {
             let delta = spread.mean.minus(&self.spread.mean);

@@ -1,7 +1,8 @@
 //! Sums that can be written down, read back, and have a part taken out of them again.
 //!
-//! What is stored is the sum as it stands between two blocks, to the last bit: going on from it gives the bytes that
-//! going on without stopping gives. A symmetric matrix is stored as its upper triangle, 4·d·(d+1) bytes.
+//! What is stored is the sum as it stands between two blocks, to the last bit: going on from it
+//! gives the bytes that going on without stopping gives. A symmetric matrix is stored as its upper
+//! triangle, 4·d·(d+1) bytes.
 //!
 //! Taking a part out is merging backwards. With A the rest, B the part and T both:
 //!
@@ -10,8 +11,8 @@
 //! S_A = S_T − S_B − W_A W_B / W_T · δδᵀ        δ = μ_B − μ_A
 //! ```
 //!
-//! Where B was most of T, what is left has lost digits: S_A carries the rounding of S_T, so the largest ratio of a
-//! feature's spread before and after says how many.
+//! Where B was most of T, what is left has lost digits: S_A carries the rounding of S_T, so the
+//! largest ratio of a feature's spread before and after says how many.
 
 use super::{Accumulate, Center};
 use ndarray::{Array1, Array2, Axis};

@@ -2,23 +2,28 @@
 //!
 //! Enters: blocks. Leaves: [`CoMoment`]. Holds S (8d²) once, and a panel of [`DEPTH`] rows.
 //!
-//! [`Covariance`](super::Covariance) keeps one S per worker, which is dear when d is large, and goes over
-//! all of S for every block, which costs more than the product. Here rows are gathered first, and their
-//! product is shared out by tiles of S. The sums are those of `covariance`, for a panel instead of a block:
+//! [`Covariance`](super::Covariance) keeps one S per worker, which is expensive when d is large,
+//! and goes over all of S for every block, which costs more than the product. Here rows are
+//! gathered first, and their product is shared out by tiles of S. The sums are those of
+//! `covariance`, for a panel instead of a block:
 //!
 //! ```text
 //! a    rounded mean of the panel             y = x − a − r,  r = Σ w (x − a) / W_b
-//! S  += Σ w y yᵀ + (√c δ)(√c δ)ᵀ             c = W_a W_b / (W_a + W_b), δ = a + r − μ: one more row
+//! S  += Σ w y yᵀ + (√c δ)(√c δ)ᵀ             c = W_a W_b / (W_a + W_b), δ = a + r − μ:
+//!                                            one more row
 //! ```
 //!
-//! Around a mean that is known beforehand ([`TiledCovariance::around`]) the sum is plain, and a missing
-//! cell, which takes the mean, adds nothing.
+//! Around a mean that is known beforehand ([`TiledCovariance::around`]) the sum is plain, and a
+//! missing cell, which takes the mean, adds nothing.
 
 use super::covariance::f32_error;
 use super::stored::{Parts, Restored, Stored, left, take_out};
+use super::tiles::syrk_tiles;
 use super::{Accumulate, Center, CoMoment, Moments, Shape};
 use crate::blas;
+use crate::error::Result;
 use crate::source::{Block, MissingCell, Values, dense};
+use crate::workers::for_each;
 use ndarray::{Array1, Array2, Axis};
 
 /// Features from which on S is shared. A function of the data alone, as its bytes must be.
@@ -37,6 +42,8 @@ pub struct TiledCovariance {
     known: bool,
     s: Array2<f64>,
     mixed_error: Option<f64>,
+    /// True once a cell was missing that has no mean to take.
+    incomplete: bool,
     threads: usize,
     panel: Panel,
 }
@@ -63,6 +70,7 @@ impl TiledCovariance {
             known: false,
             s,
             mixed_error: None,
+            incomplete: false,
             threads,
             panel: Panel::default(),
         }
@@ -92,7 +100,10 @@ impl TiledCovariance {
                 dense::put(&mut y, &missing, 0.0);
                 Array2::zeros((0, self.s.ncols()))
             }
-            false => self.centre(&mut y, weights.as_ref(), weight),
+            false => {
+                dense::put(&mut y, &missing, f64::NAN);
+                self.centre(&mut y, weights.as_ref(), weight)
+            }
         };
         if let Some(weights) = &weights {
             dense::scale_rows(&mut y, &weights.mapv(f64::sqrt));
@@ -100,10 +111,10 @@ impl TiledCovariance {
         if mixed {
             let single = y.mapv(|v| v as f32);
             self.mixed_error.get_or_insert_with(|| f32_error(y.view(), single.view()));
-            blas::syrk_tiles(&[single.view()], &mut self.s, self.threads);
-            blas::syrk_tiles(&[chan.view()], &mut self.s, self.threads);
+            syrk_tiles(&[single.view()], &mut self.s, self.threads);
+            syrk_tiles(&[chan.view()], &mut self.s, self.threads);
         } else {
-            blas::syrk_tiles(&[y.view(), chan.view()], &mut self.s, self.threads);
+            syrk_tiles(&[y.view(), chan.view()], &mut self.s, self.threads);
         }
         self.weight += weight;
         self.panel.y = y.into_raw_vec_and_offset().0;
@@ -127,7 +138,7 @@ impl TiledCovariance {
     fn shift_all(&self, y: &mut Array2<f64>, origin: &Array1<f64>) {
         let origin = origin.as_slice().expect("an owned vector is contiguous");
         let lines = y.axis_chunks_iter_mut(Axis(0), 128).collect();
-        blas::for_each(self.threads, lines, |mut chunk: ndarray::ArrayViewMut2<'_, f64>| {
+        for_each(self.threads, lines, |mut chunk: ndarray::ArrayViewMut2<'_, f64>| {
             for mut row in chunk.rows_mut() {
                 row.as_slice_mut()
                     .expect("C order")
@@ -156,6 +167,7 @@ impl Accumulate for TiledCovariance {
 
     fn update(&mut self, mut block: Block) {
         self.rows += block.rows() as u64;
+        self.incomplete |= !self.known && !block.missing.is_empty();
         if block.rows() == 0 {
             return;
         }
@@ -181,6 +193,7 @@ impl Accumulate for TiledCovariance {
         self.flush();
         later.flush();
         self.rows += later.rows;
+        self.incomplete |= later.incomplete;
         self.mixed_error = super::worst(self.mixed_error, later.mixed_error);
         if later.weight == 0.0 {
             return;
@@ -188,9 +201,13 @@ impl Accumulate for TiledCovariance {
         super::add_upper(&mut self.s, &later.s);
         if !self.known {
             let chan = self.shift(later.weight, later.mean);
-            blas::syrk_tiles(&[chan.view()], &mut self.s, self.threads);
+            syrk_tiles(&[chan.view()], &mut self.s, self.threads);
         }
         self.weight += later.weight;
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.incomplete { Err(super::refuse_missing()) } else { Ok(()) }
     }
 
     fn finish(mut self) -> CoMoment {

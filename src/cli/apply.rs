@@ -285,7 +285,7 @@ impl<'a> Job<'a> {
         let mut hash = twox_hash::XxHash64::with_seed(0);
         hash.write(&self.model.to_bytes()?);
         let OutputSpec { dtype, compression, prefix, .. } = self.output;
-        let inputs = crate::model::LedgerEntry::of(&self.dataset);
+        let inputs = crate::model::InputEntry::of(&self.dataset);
         let (k, compute, schema) = (self.projector.k(), self.compute, self.encoder.schema());
         hash.write(
             format!("{k} {compute:?} {dtype:?} {compression:?} {prefix} {schema:?} {inputs:?}")
@@ -371,7 +371,7 @@ impl<'a> Job<'a> {
                     rows: scores.ncols() as u64,
                     left: found.losses.sum(),
                     of: 0.0,
-                    restless: found.restless,
+                    restless: found.unsettled,
                 });
                 self.projector.unprepared(found.rows)
             }

@@ -29,15 +29,15 @@ use super::args::FitSpec;
 use super::kernel_fit::{CHECKED_ON, sample_rows};
 use super::kernels::{KernelPlan, Route};
 use crate::accumulate::{
-    Accumulate, ClassSums, Covariance, Cross, Gram, ImputedCovariance, Product, SHARED_FROM, Shape,
-    Sketch, Spread, TiledCovariance,
+    Accumulate, ClassSums, Covariance, CrossMoment, FeatureMoments, Gram, ImputedCovariance,
+    Product, SHARED_FROM, Shape, Sketch, TiledCovariance,
 };
-use crate::budget::{Budget, Ledger, Phase};
+use crate::budget::{Budget, MemoryPlan, Phase};
 use crate::kernel::ridge;
 use crate::pass::window;
 use crate::solve::rules::Components;
 use crate::solve::supervised::smaller_side;
-use crate::solve::{Form, kernel, krylov, randomized};
+use crate::solve::{Form, kernel_matrix, kernel_pca, krylov, randomized};
 use crate::source::block::Precision;
 use crate::source::parquet::DecodeBytes;
 use crate::source::spool::Number;
@@ -108,7 +108,7 @@ pub struct Candidate {
     /// Fewest and most passes over the data, or over its copy.
     pub passes: (usize, usize),
     /// What is held when.
-    pub ledger: Ledger,
+    pub ledger: MemoryPlan,
     /// Bytes of temporary files.
     pub disk: u64,
     /// Worker threads that fit the budget.
@@ -152,7 +152,7 @@ impl Question<'_> {
         let threads = threads.unwrap_or(1);
         let spilled = self.kernel.is_some_and(|k| k.spill.is_some());
         let disk = match form {
-            Form::Exact if spilled => kernel::spill_bytes(self.n),
+            Form::Exact if spilled => kernel_matrix::spill_bytes(self.n),
             Form::Dual if self.labels.is_none() && self.way().is_none() => self.disk(),
             _ => 0,
         };
@@ -235,7 +235,7 @@ impl Question<'_> {
     }
 
     /// What this many features hold in this form.
-    pub fn ledger(&self, form: Form, threads: usize) -> Ledger {
+    pub fn ledger(&self, form: Form, threads: usize) -> MemoryPlan {
         let mut phases = match (form, self.way()) {
             (Form::Primal, Some(_)) => self.unit_pca(threads),
             (Form::Landmarks | Form::Fourier, Some(kernel)) => self.approximate(kernel, threads),
@@ -250,7 +250,7 @@ impl Question<'_> {
             scoring.name = "scoring";
             phases.insert(0, scoring);
         }
-        Ledger { phases }
+        MemoryPlan { phases }
     }
 
     fn decoding(&self, phase: Phase, threads: usize, part: u64) -> Phase {
@@ -379,20 +379,20 @@ impl Question<'_> {
                     format!("labels and their images ({labels} columns)"),
                     24u64.saturating_mul(labels).saturating_mul(n),
                 )
-                .hold("tiles and sums", kernel::product_bytes(n, labels + 1, threads)),
+                .hold("tiles and sums", kernel_matrix::product_bytes(n, labels + 1, threads)),
             _ if self.decomposes_whole() => Phase::new("decomposition")
                 .hold("rows", all.saturating_mul(2))
                 .hold(format!("{n} × {n} matrix, vectors and work area"), crate::solve::bytes(n)),
             _ => {
                 let k = randomized::sought(self.asked);
-                let block = kernel::block(k, n as usize) as u64;
+                let block = kernel_pca::block(k, n as usize) as u64;
                 Phase::new("products")
                     .hold("rows", all.saturating_mul(2))
                     .hold(
                         format!("tiles and sums of {block} vectors"),
-                        kernel::product_bytes(n, block + 1, threads),
+                        kernel_matrix::product_bytes(n, block + 1, threads),
                     )
-                    .hold("the Krylov basis", kernel::basis_bytes(n, k))
+                    .hold("the Krylov basis", kernel_pca::basis_bytes(n, k))
             }
         };
         let writing = Phase::new("writing")
@@ -436,7 +436,7 @@ impl Question<'_> {
         match self.asked {
             Components::Count(k) => most.min(k as u64),
             Components::Ratio(_) => {
-                most.min(kernel::block(randomized::sought(self.asked), self.n as usize) as u64)
+                most.min(kernel_pca::block(randomized::sought(self.asked), self.n as usize) as u64)
             }
             _ => most,
         }
@@ -445,7 +445,7 @@ impl Question<'_> {
     /// True when K is held and decomposed as a whole.
     fn decomposes_whole(&self) -> bool {
         let whole = !matches!(self.asked, Components::Count(_) | Components::Ratio(_));
-        self.n as usize <= kernel::DENSE_UP_TO || whole
+        self.n as usize <= kernel_pca::DENSE_UP_TO || whole
     }
 
     fn unit_pca(&self, threads: usize) -> Vec<Phase> {
@@ -521,7 +521,7 @@ impl Question<'_> {
         let rows = block_rows(d as usize) as u64;
         let bytes = |rows: u64| {
             let shape = Shape { features: d, rows, vectors: r };
-            let labels = if classes { ClassSums::bytes(shape) } else { Cross::bytes(shape) };
+            let labels = if classes { ClassSums::bytes(shape) } else { CrossMoment::bytes(shape) };
             let sums = match (with_variance, self.want.nulls) {
                 (false, _) => 0,
                 (true, Nulls::Mean) => ImputedCovariance::bytes(shape).saturating_add(8 * rows * d),
@@ -600,7 +600,7 @@ impl Question<'_> {
         let block = self.block() as u64;
         let shape = |rows| Shape { features: d, rows, vectors: block };
         let scratch = Sketch::bytes(shape(rows)) - Sketch::bytes(shape(0))
-            + Spread::bytes(Shape { rows: 0, ..shape(0) });
+            + FeatureMoments::bytes(Shape { rows: 0, ..shape(0) });
         let single =
             if self.want.precision == Precision::Mixed { 4 * rows * d + 8 * block * d } else { 0 };
         let partial = Product::bytes(shape(0)).saturating_mul(window(threads) as u64 + 2);

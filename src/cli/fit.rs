@@ -8,14 +8,14 @@ use super::scoring::narrow;
 use super::supervised::is_identity;
 use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
-use crate::model::{KernelReport, KernelSide, LedgerEntry, Method, Model, Provenance};
+use crate::model::{InputEntry, KernelParts, KernelReport, Method, Model, Provenance};
 use crate::report::{self, Talk};
-use crate::sink::staged::check_file;
 use crate::solve::rules::Components;
 use crate::solve::scoring::Score;
 use crate::solve::supervised::LabelKernel;
 use crate::solve::{Form, Scaling};
 use crate::source::{LabelRead, Nulls, Tally};
+use crate::staged::check_file;
 use crate::state::ask::{Fitted, identity_of};
 use crate::words::{count, passes, products, some, thousands};
 use serde_json::json;
@@ -235,7 +235,7 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
         weight: plan.want.weight.clone(),
         precision: plan.want.precision,
         seed: random.then_some(spec.seed),
-        ledger: LedgerEntry::of(&plan.dataset),
+        ledger: InputEntry::of(&plan.dataset),
         tally,
     };
     let model = Model::new(&moments, solution, from);
@@ -255,10 +255,10 @@ pub fn fit(plan: FitPlan, spec: &FitSpec, talk: Talk) -> Result<Model> {
 }
 
 /// The linear kernel, whose kernel PCA is PCA.
-fn linear(plan: &KernelPlan, spec: &FitSpec, talk: Talk) -> KernelSide {
+fn linear(plan: &KernelPlan, spec: &FitSpec, talk: Talk) -> KernelParts {
     talk.say("note: with a linear kernel kernel PCA is PCA, and is fitted as such (--form exact goes by the kernel matrix)");
     let (kernel, gamma_from) = spec.kernel.resolve(plan.kind, 1, || 1.0, talk);
-    KernelSide {
+    KernelParts {
         report: KernelReport::new(kernel, gamma_from),
         map: None,
         unit_mean: None,

@@ -11,14 +11,14 @@ use super::kernels::Route;
 use super::plan::FitPlan;
 use super::scoring::Scored;
 use crate::accumulate::{
-    Accumulate, CoMoment, Covariance, Gram, GramSums, ImputedCovariance, Moments, Product,
-    SHARED_FROM, Sketch, Spread, TiledCovariance,
+    Accumulate, CoMoment, Covariance, FeatureMoments, Gram, GramSums, ImputedCovariance, Moments,
+    Product, SHARED_FROM, Sketch, TiledCovariance,
 };
 use crate::error::{Error, Iterated, Result, Unconverged};
 use crate::pass::{self, Crew};
 use crate::report::Talk;
 use crate::report::progress::Progress;
-use crate::solve::krylov::{self, Found, Search, Tolerance};
+use crate::solve::krylov::{self, RitzPairs, Search, Tolerance};
 use crate::solve::randomized::{BASIS_BLOCKS, Operator, sought};
 use crate::solve::{Form, dual, solve};
 use crate::source::block::Precision;
@@ -145,7 +145,8 @@ impl Passes<'_> {
                 TiledCovariance::new(d, threads),
             )?));
         }
-        let (spread, tally) = pass::fold(&source, threads, &self.progress(), || Spread::new(d))?;
+        let (spread, tally) =
+            pass::fold(&source, threads, &self.progress(), || FeatureMoments::new(d))?;
         let moments = spread.finish();
         self.check(&moments, &tally)?;
         let (sums, _) = pass::gather(
@@ -320,7 +321,7 @@ struct Krylov<'a> {
 }
 
 impl Krylov<'_> {
-    fn search(&mut self) -> Result<Found> {
+    fn search(&mut self) -> Result<RitzPairs> {
         let plan = self.passes.plan;
         let d = plan.want.features.len();
         let mut start = krylov::start(plan.block, d, self.passes.spec.seed);
@@ -347,11 +348,11 @@ impl Krylov<'_> {
             wanted: &|ritz| {
                 cell.borrow().operator.as_ref().and_then(|o| o.wanted(spec.components, ritz))
             },
-            dear: true,
+            expensive: true,
             threads: cores(),
-            watch: &|products, residual| {
-                talk.say(format!("pass {}: residual {residual:.1e}", said + products))
-            },
+            listener: &talk,
+            noun: "pass",
+            before: said,
         };
         krylov::search(&search, start, |q| cell.borrow_mut().apply(q))
     }

@@ -8,15 +8,15 @@ use super::args::ScanArgs;
 use super::fit::tell;
 use super::plan::{LabelPlan, PLANNED_CLASSES};
 use super::scan::Scan;
+use crate::accumulate::Sums;
 use crate::accumulate::{Accumulate, Parts, Stored};
 use crate::error::{Error, Result};
-use crate::model::LedgerEntry;
+use crate::model::InputEntry;
 use crate::pass;
 use crate::report;
-use crate::sink::staged::StagedDir;
 use crate::source::labels::{Class, ClassValue};
 use crate::source::{Block, LabelRead, LabelWant, Labels, ParquetSource, Source, Tally, Want};
-use crate::state::sums::Sums;
+use crate::staged::StagedDir;
 use crate::state::{About, Group, State, StateTally};
 use crate::words::{count, thousands};
 use serde_json::json;
@@ -171,7 +171,7 @@ impl Scan {
         let dir = args.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
         crate::source::spool::check_dir(&dir, 0)?;
         let d = self.wanted.features as u64;
-        let each = 4 * 8 * if self.wanted.second { d * d } else { 0 }
+        let each = 4 * 8 * if self.wanted.covariance { d * d } else { 0 }
             + 64 * d * (1 + PLANNED_CLASSES)
             + 4096;
         let spare = self.plan.budget.bytes.0.saturating_sub(self.plan.taken().ledger.peak_bytes());
@@ -252,14 +252,14 @@ impl Scan {
         let names: Vec<PathBuf> =
             values.iter().map(|v| PathBuf::from(group_file(column, v))).collect();
         let staged = StagedDir::create(&args.output, names, None)?;
-        let ledger = LedgerEntry::of(&self.plan.dataset);
+        let ledger = InputEntry::of(&self.plan.dataset);
         let (mut index, mut rows) = (0, 0);
         shelf.each(self.wanted.features, |value, shelved| {
             let about = About {
                 ledger: shelved
                     .ledger
                     .iter()
-                    .map(|(file, n)| LedgerEntry { rows: *n, ..ledger[*file].clone() })
+                    .map(|(file, n)| InputEntry { rows: *n, ..ledger[*file].clone() })
                     .collect(),
                 tally: shelved.tally.into(),
                 group: Some(Group { column: column.into(), value }),

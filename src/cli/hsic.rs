@@ -7,8 +7,8 @@ use super::args::{FitSpec, HsicArgs, cores};
 use super::kernels::median;
 use super::plan::{FitPlan, LabelPlan};
 use super::rows;
-use crate::accumulate::{Accumulate, ClassLimit, ClassSums, Cross, LabelMap, Spread};
-use crate::budget::{Budget, Ledger, Phase};
+use crate::accumulate::{Accumulate, ClassLimit, ClassSums, CrossMoment, FeatureMoments, LabelMap};
+use crate::budget::{Budget, MemoryPlan, Phase};
 use crate::error::{Error, Place, Result};
 use crate::kernel::{Kernel, KernelKind};
 use crate::model::Model;
@@ -201,15 +201,16 @@ impl Question<'_> {
         let (moments, squares, tally) = match (self.labels.kernel, self.labels.want.read) {
             (LabelKernel::Identity, _) => {
                 let (sums, tally) =
-                    pass::fold(&*source, threads, &self.progress(), || Spread::new(d))?;
+                    pass::fold(&*source, threads, &self.progress(), || FeatureMoments::new(d))?;
                 let moments = sums.finish();
                 let squares = moments.squares.sum();
                 (moments, squares, tally)
             }
             (_, LabelRead::Numbers) => {
                 let map = Arc::new(LabelMap::Linear { columns: self.labels.want.columns.len() });
-                let (sums, tally) =
-                    pass::fold(&*source, threads, &self.progress(), || Cross::new(d, map.clone()))?;
+                let (sums, tally) = pass::fold(&*source, threads, &self.progress(), || {
+                    CrossMoment::new(d, map.clone())
+                })?;
                 let sums = sums.finish();
                 (sums.moments, sums.m.iter().map(|m| m * m).sum(), tally)
             }
@@ -262,7 +263,7 @@ impl Question<'_> {
                 "orders of the labels",
                 4u64.saturating_mul(n).saturating_mul(shuffles as u64 + 1),
             );
-        let ledger = Ledger { phases: vec![phase] };
+        let ledger = MemoryPlan { phases: vec![phase] };
         ledger.check(&budget, || {
             let all = ledger.peak_bytes().div_ceil(1_000_000);
             format!("allow --memory {all}MB, or take the linear kernel without --permutations, which holds no row")

@@ -16,9 +16,10 @@ use crate::accumulate::{Moments, Scaling};
 use crate::error::{Error, Place, Result};
 use crate::kernel::ridge::LEARNED_FROM;
 use crate::kernel::{Basis, Comparands, Fourier, Kernel, KernelMap, Ridge};
-use crate::model::{Approximation, ClassReport, KernelReport, KernelSide, PreimageReport};
+use crate::model::{Approximation, ClassReport, KernelParts, KernelReport, PreimageReport};
 use crate::pass::Crew;
-use crate::solve::kernel::{self, KernelMatrix, KernelMeans, KernelProblem, Negative, TOLERANCE};
+use crate::solve::kernel_matrix::{self, KernelMatrix};
+use crate::solve::kernel_pca::{self, KernelMeans, KernelProblem, Negative, TOLERANCE};
 use crate::solve::krylov::Tolerance;
 use crate::solve::landmarks::{self, Landmarks, shuffled};
 use crate::solve::supervised::{LabelKernel, label_factor, one_hot};
@@ -126,12 +127,8 @@ impl Passes<'_> {
         let AllRows { x, weights, moments, tally, .. } = self.all_rows()?;
         let ready = self.ready(plan, x, weights.as_ref(), &moments, tally.dropped == 0)?;
         let comparands = Comparands::new(ready.kernel, &ready.x);
-        let watch = |products: usize, residual: f64| {
-            self.talk.say(format!("product {products}: residual {residual:.1e}"))
-        };
-        let say = |text: String| self.talk.say(text);
         let solved = self
-            .problem(plan, &comparands, weights.as_ref(), &watch, &say)?
+            .problem(plan, &comparands, weights.as_ref(), &self.talk)?
             .solve()
             .map_err(|e| self.named(e))?;
         drop(comparands);
@@ -150,8 +147,7 @@ impl Passes<'_> {
         plan: &KernelPlan,
         comparands: &'p Comparands<'p>,
         weights: Option<&'p Array1<f64>>,
-        watch: &'p dyn Fn(usize, f64),
-        say: &'p dyn Fn(String),
+        listener: &'p dyn crate::listen::Listener,
     ) -> Result<KernelProblem<'p>> {
         let matrix = KernelMatrix::new(comparands, self.plan.threads(), plan.spill.as_deref())?;
         let tolerance = self.spec.tolerance.unwrap_or(TOLERANCE);
@@ -165,8 +161,7 @@ impl Passes<'_> {
                 <= self.plan.budget.bytes.0,
             seed: self.spec.seed,
             threads: cores(),
-            watch,
-            say,
+            listener,
         })
     }
 
@@ -215,7 +210,7 @@ impl Passes<'_> {
         ready: Ready,
         mut solution: Solution,
         side: Side,
-    ) -> Result<(Solution, KernelSide)> {
+    ) -> Result<(Solution, KernelParts)> {
         let Ready { x, kernel, gamma_from, active, scale } = ready;
         let Side { offset, means, mean, grand, negative } = side;
         let some = |row: ndarray::ArrayView1<'_, f64>| row.iter().any(|c| *c != 0.0);
@@ -253,7 +248,7 @@ impl Passes<'_> {
             preimage: learned,
             ..KernelReport::new(kernel, gamma_from)
         };
-        Ok((solution, KernelSide { report, map: Some(Box::new(map)), unit_mean: None, preimage }))
+        Ok((solution, KernelParts { report, map: Some(Box::new(map)), unit_mean: None, preimage }))
     }
 
     fn tell_negative(&self, negative: Negative) {
@@ -307,7 +302,7 @@ impl Passes<'_> {
             cores(),
         )?;
         (solution.active, solution.scale) = (active, scale);
-        let side = KernelSide {
+        let side = KernelParts {
             report: KernelReport::new(Kernel::Cosine, None),
             map: None,
             unit_mean: Some(units.mean),
@@ -409,7 +404,7 @@ impl Passes<'_> {
             preimage: learned,
             ..KernelReport::new(kernel, ready.gamma_from)
         };
-        let side = KernelSide { report, map: Some(Box::new(map)), unit_mean: None, preimage };
+        let side = KernelParts { report, map: Some(Box::new(map)), unit_mean: None, preimage };
         Ok(Fitted { moments, solution, tally, supervision: None, kernel: Some(side) })
     }
 
@@ -449,11 +444,10 @@ impl Passes<'_> {
         let factor = self.label_rows(labels, &read, weights.as_ref())?;
         let ready = self.ready(plan, x, weights.as_ref(), &moments, tally.dropped == 0)?;
         let comparands = Comparands::new(ready.kernel, &ready.x);
-        let say = |text: String| self.talk.say(text);
-        let problem = self.problem(plan, &comparands, weights.as_ref(), &|_, _| {}, &say)?;
+        let problem = self.problem(plan, &comparands, weights.as_ref(), &self.talk)?;
         let form = self.plan.taken().form;
-        let kernel::Supervised { solution, scores, means } =
-            kernel::supervised(&problem, &factor.rows, form, factor.bound)
+        let kernel_pca::SupervisedSolution { solution, scores, means } =
+            kernel_pca::supervised(&problem, &factor.rows, form, factor.bound)
                 .map_err(|e| self.named(e))?;
         if solution.certificate.orthogonality > 1e-6 {
             self.talk.say(format!(
@@ -599,7 +593,7 @@ impl Passes<'_> {
         let held = |r: u64| {
             let rows = 16 * (n * self.plan.want.features.len()) as u64;
             rows + 24 * r * n as u64
-                + kernel::product_bytes(n as u64, r + 1, self.plan.threads())
+                + kernel_matrix::product_bytes(n as u64, r + 1, self.plan.threads())
                 + crate::solve::bytes(r)
         };
         if held(r as u64) <= self.plan.budget.bytes.0 {

@@ -4,7 +4,7 @@
 //! columns, then computed ones), and a crew of workers that fits the budget.
 
 use super::args::{Dtype, OutputSpec};
-use crate::budget::{Budget, Ledger, Phase};
+use crate::budget::{Budget, MemoryPlan, Phase};
 use crate::error::{Error, Place, Result};
 use crate::pass::{Crew, window};
 use crate::sink::parquet::{group_rows, is_one_file, writer_bytes};
@@ -103,7 +103,7 @@ impl Columns {
                     "row groups being written",
                     (t + waiting).saturating_mul(rows * self.row_bytes),
                 );
-            Ledger { phases: vec![phase] }
+            MemoryPlan { phases: vec![phase] }
         };
         let fits = |crew: &Crew| ledger(*crew).peak_bytes() <= budget.bytes.0;
         // Its row groups and its tally.

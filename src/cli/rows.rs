@@ -2,7 +2,7 @@
 //!
 //! Holds 8·n·d bytes for n rows as the footers count them, and the blocks that are being read.
 
-use crate::accumulate::{Accumulate, Moments, Spread};
+use crate::accumulate::{Accumulate, FeatureMoments, Moments};
 use crate::error::Result;
 use crate::pass::{self, Crew, Watch};
 use crate::source::labels::Class;
@@ -43,7 +43,7 @@ pub enum RowLabels {
 pub fn all(source: &dyn Source, most: u64, crew: Crew, watch: &dyn Watch) -> Result<AllRows> {
     let d = source.n_features();
     let mut x = Array2::zeros((most as usize, d));
-    let mut spread = Spread::new(d);
+    let mut spread = FeatureMoments::new(d);
     let (mut weights, mut labels, mut rows) = (Vec::new(), LabelRows::default(), 0);
     let tally = pass::each(source, crew, watch, |mut block| {
         labels.take(block.labels.take());
@@ -84,7 +84,7 @@ pub fn sample(
     watch: &dyn Watch,
 ) -> Result<Sample> {
     let d = source.n_features();
-    let mut spread = Spread::new(d);
+    let mut spread = FeatureMoments::new(d);
     let mut rng = Pcg64::new(u128::from(seed), 0x5A4D_91E5);
     // Where each came from, so that the sample is in file order.
     let mut kept: Vec<(u64, Array1<f64>, f64)> = Vec::new();

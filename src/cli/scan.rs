@@ -9,16 +9,16 @@ use super::args::{CheckpointArgs, FitSpec, FormChoice, ScanArgs, Statistic};
 use super::fit::{announce, tell};
 use super::plan::{FitPlan, LabelPlan};
 use crate::accumulate::{Accumulate, ClassLimit, SHARED_FROM};
+use crate::accumulate::{LabelSumsKind, Sums, SumsKind};
 use crate::budget::Bytes;
 use crate::error::{Error, Place, Result};
-use crate::model::{LedgerEntry, Method};
+use crate::model::{InputEntry, Method};
 use crate::pass::{self, Crew};
 use crate::report::{self, Talk};
-use crate::sink::staged::check_file;
 use crate::solve::supervised::LabelKernel;
 use crate::source::{Block, Dataset, LabelRead, LabelWant, Nulls, ParquetSource, Source, Tally};
+use crate::staged::check_file;
 use crate::state::folds::fold_of;
-use crate::state::sums::{LabelsWanted, Sums, Wanted};
 use crate::state::{About, Known, Ledger, Progress, State, StateLabels, StateTally};
 use crate::words::count;
 use serde_json::json;
@@ -118,7 +118,7 @@ pub struct Scan {
     /// The fit whose pass it is.
     pub plan: FitPlan,
     pub(super) labels: Option<StateLabels>,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: SumsKind,
     /// Folds; 1 without.
     folds: usize,
     seed: u64,
@@ -152,12 +152,13 @@ impl Scan {
             )));
         }
         let labels = plan.labels.as_ref().map(state_labels);
-        let wanted = Wanted {
+        let wanted = SumsKind {
             features: d,
-            second,
+            covariance: second,
             nulls: spec.nulls,
             labels: plan.labels.as_ref().map(|l| labels_wanted(&plan, l)),
             threads: plan.threads(),
+            around: None,
         };
         Ok(Scan { plan, labels, wanted, folds: 1, seed: spec.seed, talk })
     }
@@ -189,7 +190,7 @@ impl Scan {
             weight: self.plan.want.weight.clone(),
             precision: self.plan.want.precision,
             tally: StateTally::default(),
-            ledger: LedgerEntry::of(&self.plan.dataset),
+            ledger: InputEntry::of(&self.plan.dataset),
             cancellation: 1.0,
             group: None,
             fold_seed: (self.folds > 1).then_some(self.seed),
@@ -204,7 +205,7 @@ impl Scan {
 
     /// Adds all rows, to those of a state if one is given; from a checkpoint on if there is one.
     pub fn run(&self, onto: Option<State>, checkpoint: &CheckpointArgs) -> Result<State> {
-        let entries = LedgerEntry::of(&self.plan.dataset);
+        let entries = InputEntry::of(&self.plan.dataset);
         let mut start = match onto {
             None => State::new(About { ledger: Vec::new(), ..self.about() }, self.fresh()),
             Some(state) => {
@@ -242,7 +243,7 @@ impl Scan {
         }
         let tally: Tally = about.tally.clone().into();
         let mut adding = Adding { about, sums, tally, seen: Tally::default(), saver };
-        match self.wanted.features >= SHARED_FROM && self.wanted.second {
+        match self.wanted.is_shared() {
             true => self.add_blocks(&mut adding, source, from)?,
             false => self.add_units(&mut adding, source, from)?,
         }
@@ -324,7 +325,7 @@ impl Scan {
 
     fn class_limit(&self) -> Option<ClassLimit> {
         match &self.wanted.labels {
-            Some(LabelsWanted::Classes(limit)) => Some(limit.clone()),
+            Some(LabelSumsKind::Classes(limit)) => Some(limit.clone()),
             _ => None,
         }
     }
@@ -386,10 +387,10 @@ fn state_labels(plan: &LabelPlan) -> StateLabels {
     }
 }
 
-fn labels_wanted(plan: &FitPlan, labels: &LabelPlan) -> LabelsWanted {
+fn labels_wanted(plan: &FitPlan, labels: &LabelPlan) -> LabelSumsKind {
     match labels.want.read {
-        LabelRead::Numbers => LabelsWanted::Numbers(labels.want.columns.len()),
-        LabelRead::Classes => LabelsWanted::Classes(ClassLimit {
+        LabelRead::Numbers => LabelSumsKind::linear(labels.want.columns.len()),
+        LabelRead::Classes => LabelSumsKind::Classes(ClassLimit {
             classes: plan.most_classes,
             label: labels.want.columns.join(", "),
             hint: "a label that names each row is an id; choose another, or allow more --memory"
@@ -399,7 +400,7 @@ fn labels_wanted(plan: &FitPlan, labels: &LabelPlan) -> LabelsWanted {
 }
 
 /// The same content twice among the files of one scan.
-fn no_twins(entries: &[LedgerEntry]) -> Result<()> {
+fn no_twins(entries: &[InputEntry]) -> Result<()> {
     let mut ledger = Ledger::default();
     for entry in entries {
         if let Some(Known::Same(other)) = ledger.known(entry) {
@@ -477,7 +478,7 @@ pub fn only_new(state: &State, data: &[String], skip: bool, talk: Talk) -> Resul
     let ledger = state.ledger();
     let mut new = Vec::new();
     let mut known = 0;
-    for (entry, file) in LedgerEntry::of(&dataset).iter().zip(&dataset.files) {
+    for (entry, file) in InputEntry::of(&dataset).iter().zip(&dataset.files) {
         match ledger.known(entry) {
             Some(Known::Same(_)) if skip => known += 1,
             Some(_) => state.admit(std::slice::from_ref(entry))?,

@@ -7,7 +7,7 @@ use super::args::{FitSpec, cores};
 use super::candidates::LabelShape;
 use super::forms::Passes;
 use super::plan::{FitPlan, PLANNED_CLASSES};
-use crate::accumulate::{ClassLimit, ClassSums, CoMoment, Cross, LabelMap, Moments};
+use crate::accumulate::{ClassLimit, ClassSums, CoMoment, CrossMoment, LabelMap, Moments};
 use crate::error::{Error, Result};
 use crate::model::ScoringReport;
 use crate::solve::scoring::{self, Keep};
@@ -120,7 +120,7 @@ impl Passes<'_> {
             LabelRead::Numbers => {
                 let map = Arc::new(LabelMap::Linear { columns: 1 });
                 let (s, sums, tally) =
-                    self.sums(&source, together, || Cross::new(d, map.clone()))?;
+                    self.sums(&source, together, || CrossMoment::new(d, map.clone()))?;
                 self.varies(&scoring.label, sums.labels.deviations().iter().any(|s| *s > 0.0))?;
                 let (scores, moments) =
                     (scoring::numeric(&sums, plan.scaling), sums.moments.clone());
@@ -158,8 +158,8 @@ impl Passes<'_> {
             _ if tally.dropped > 0 => None,
             (Some(s), ..) => Some(self.fit_part(s, &moments, &kept, tally)?),
             (None, Some(gathered), Some(labels)) => {
-                let fitted =
-                    self.asked(|ask| ask.supervise(&labels.spec(), gathered.part(&kept)))?;
+                let fitted = self
+                    .asked(|ask| ask.supervise(&labels.spec(), gathered.select_features(&kept)))?;
                 Some(Fitted { tally: narrowed(tally, &kept), ..fitted })
             }
             _ => None,
@@ -186,7 +186,7 @@ impl Passes<'_> {
         kept: &[usize],
         tally: Tally,
     ) -> Result<Fitted> {
-        let moments = all.part(kept);
+        let moments = all.select_features(kept);
         let s = s.select(Axis(0), kept).select(Axis(1), kept).as_standard_layout().into_owned();
         let (moments, solution) =
             solve(CoMoment { moments, s }, self.plan.scaling, self.spec.components, cores())?;

@@ -6,11 +6,11 @@ use super::scan::{Scan, describe, only_new, same_file};
 use crate::error::{Error, Result};
 use crate::model::{Method, Model};
 use crate::report::{self, Talk};
-use crate::sink::staged::{StagedDir, check_file};
 use crate::solve::scoring::Keep;
 use crate::solve::supervised::LabelKernel;
 use crate::solve::{Form, Scaling};
 use crate::source::columns::matching;
+use crate::staged::{StagedDir, check_file};
 use crate::state::folds::Choice;
 use crate::state::{Select, Solve, State, WARN_FROM_DIGITS};
 use crate::words::{count, five_digits};
@@ -55,8 +55,8 @@ pub fn page(state: &State) -> String {
     let mut page = format!("state: {}, eigenstream {}\n", describe(state), about.version);
     let sums = &state.folds()[0];
     let mut kept = Vec::new();
-    kept.extend(sums.second.is_some().then_some("covariance"));
-    kept.extend(sums.labels.is_some().then_some("label sums"));
+    kept.extend(sums.has_covariance().then_some("covariance"));
+    kept.extend(sums.has_labels().then_some("label sums"));
     let folds = if state.folds().len() > 1 {
         format!(", in {} folds", state.folds().len())
     } else {

@@ -13,7 +13,8 @@ use super::args::{FitSpec, cores};
 use super::forms::Passes;
 use super::plan::LabelPlan;
 use crate::accumulate::{
-    Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, Cross, ImputedCovariance, LabelMap,
+    Accumulate, ClassLimit, ClassSums, CoMoment, Covariance, CrossMoment, ImputedCovariance,
+    LabelMap,
 };
 use crate::budget::Bytes;
 use crate::error::{Error, Result};
@@ -89,7 +90,7 @@ impl Passes<'_> {
         let source = ParquetSource::new(&self.plan.dataset, want);
         let map = Arc::new(map);
         let (s, sums, tally) =
-            self.sums(&source, self.spec.with_variance, || Cross::new(d, map.clone()))?;
+            self.sums(&source, self.spec.with_variance, || CrossMoment::new(d, map.clone()))?;
         Ok(Gathered { s, fourier, ..Gathered::of_numbers(sums, tally) })
     }
 

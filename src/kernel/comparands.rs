@@ -1,7 +1,8 @@
 //! Rows that many others are compared with, ready for tiles.
 //!
-//! Holds the rows and their squared lengths. The rbf kernel is made from ‖x‖² + ‖y‖² − 2xᵀy: where rows are far from
-//! the origin they are moved there first, so that a mean of 1e8 does not take the digits of a distance of 1.
+//! Holds the rows and their squared lengths. The rbf kernel is made from ‖x‖² + ‖y‖² − 2xᵀy: where
+//! rows are far from the origin they are moved there first, so that a mean of 1e8 does not take the
+//! digits of a distance of 1.
 
 use super::Kernel;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
@@ -65,7 +66,8 @@ impl<'a> Comparands<'a> {
         self.kernel.diagonal(&self.squares)
     }
 
-    /// About how far an entry of K is off: rounding of the kernel itself, and of the argument it was made from.
+    /// About how far an entry of K is off: rounding of the kernel itself, and of the argument it
+    /// was made from.
     pub fn entry_noise(&self) -> f64 {
         let largest = self.diagonal().iter().fold(0.0f64, |m, k| m.max(k.abs()));
         let longest = self.squares.iter().copied().fold(0.0, f64::max);

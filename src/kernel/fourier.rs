@@ -1,4 +1,5 @@
-//! Random Fourier features (Rahimi & Recht 2007): ψ(x) = √(2/D) cos(ωᵀx + b) with E ψ(x)ᵀψ(y) = exp(−γ‖x−y‖²).
+//! Random Fourier features (Rahimi & Recht 2007): ψ(x) = √(2/D) cos(ωᵀx + b) with E ψ(x)ᵀψ(y) =
+//! exp(−γ‖x−y‖²).
 //!
 //! Enters: rows × q numbers. Leaves: rows × D features. Holds q·D numbers.
 

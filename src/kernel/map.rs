@@ -1,24 +1,24 @@
 //! From a row to its scores on kernel components.
 //!
-//! A component is a combination of what rows are compared with (training rows, landmarks, random features), so with
-//! k(x) the comparisons of x, coefficients A (k × m) and the offset o:
+//! A component is a combination of what rows are compared with (training rows, landmarks, random
+//! features), so with k(x) the comparisons of x, coefficients A (k × m) and the offset o:
 //!
 //! ```text
 //! scores = A k(x) − o
-//! kpca     A = Σ⁻¹Vᵀ (times √w), o = A m     m the kernel means: Σ⁻¹Vᵀ k̆(x), since the rows of A sum to 0
+//! kpca     A = Σ⁻¹Vᵀ (times √w), o = A m     m the kernel means: Σ⁻¹Vᵀ k̆(x),
+//!                                            since the rows of A sum to 0
 //! kspca    A = Θᵀ = Σ⁻¹VᵀΔᵀH, o = 0
 //! Nyström  A = UᵀK_mm^{−½}, o = Uᵀμ          U, μ of the whitened comparisons with the landmarks
 //! Fourier  A = Uᵀ, o = Uᵀμ
 //! ```
 //!
-//! `mean` (m) writes the mean of all rows as such a combination and `grand_mean` is its squared length, so that
-//! ‖φ(x) − φ̄‖² = k(x, x) − 2 meanᵀk(x) + grand_mean is known too.
+//! `mean` (m) writes the mean of all rows as such a combination and `grand_mean` is its squared
+//! length, so that ‖φ(x) − φ̄‖² = k(x, x) − 2 meanᵀk(x) + grand_mean is known too.
 
 use super::{Comparands, Fourier, Kernel};
-use crate::blas;
+use crate::workers::for_each;
 use ndarray::{Array1, Array2, ArrayView2, s};
 use std::ops::Range;
-use std::sync::Mutex;
 
 /// Rows of a tile; the bytes of a score do not depend on how many rows come at once.
 const TILE_ROWS: usize = 256;
@@ -125,25 +125,21 @@ impl Comparer<'_> {
         8 * (TILE_ROWS as u64) * (TILE_COLUMNS as u64 + 2 * features)
     }
 
-    /// Scores of prepared rows on the first k components, and their distances from the mean, on so many threads.
+    /// Scores of prepared rows on the first k components, and their distances from the mean, on so
+    /// many threads.
     pub fn compare(&self, x: ArrayView2<'_, f64>, k: usize, threads: usize) -> Compared {
         let rows = x.nrows();
-        let compared =
-            Mutex::new(Compared { scores: Array2::zeros((k, rows)), lengths: Array1::zeros(rows) });
         let parts: Vec<Range<usize>> =
             (0..rows).step_by(TILE_ROWS).map(|i| i..(i + TILE_ROWS).min(rows)).collect();
-        let work = |part: Range<usize>| {
-            let (scores, lengths) = self.part(x.slice(s![part.clone(), ..]), k);
-            let mut all = compared.lock().unwrap_or_else(|e| e.into_inner());
-            all.scores.slice_mut(s![.., part.clone()]).assign(&scores);
-            all.lengths.slice_mut(s![part]).assign(&lengths);
-        };
-        if threads <= 1 {
-            parts.into_iter().for_each(work);
-        } else {
-            blas::for_each(threads, parts, work);
+        let work = |part: Range<usize>| self.part(x.slice(s![part, ..]), k);
+        let mut scores = Array2::zeros((k, rows));
+        let mut lengths = Array1::zeros(rows);
+        let found = for_each(threads, parts.clone(), work);
+        for (part, (some_scores, some_lengths)) in parts.into_iter().zip(found) {
+            scores.slice_mut(s![.., part.clone()]).assign(&some_scores);
+            lengths.slice_mut(s![part]).assign(&some_lengths);
         }
-        compared.into_inner().unwrap_or_else(|e| e.into_inner())
+        Compared { scores, lengths }
     }
 
     fn part(&self, x: ArrayView2<'_, f64>, k: usize) -> (Array2<f64>, Array1<f64>) {

@@ -1,10 +1,10 @@
 //! Kernels over rows: pure functions of two blocks.
 //!
-//! Enters: a block of rows x (a × d) and one of rows y (b × d). Leaves: the a × b tile k(x_i, y_j), from one product
-//! and a vectorised pass over the tile (`simd`). Holds the tile.
+//! Enters: a block of rows x (a × d) and one of rows y (b × d). Leaves: the a × b tile k(x_i, y_j),
+//! from one product and a vectorised pass over the tile (`simd`). Holds the tile.
 //!
-//! [`Comparands`] are rows that many others are compared with, [`KernelMap`] what a kernel model does with them,
-//! [`Fourier`] random features that stand for the rbf kernel.
+//! [`Comparands`] are rows that many others are compared with, [`KernelMap`] what a kernel model
+//! does with them, [`Fourier`] random features that stand for the rbf kernel.
 //!
 //! | kernel | k(x, y) | flags |
 //! |---|---|---|
@@ -17,7 +17,7 @@
 mod comparands;
 mod fourier;
 mod map;
-pub mod ridge;
+pub(crate) mod ridge;
 mod simd;
 
 pub use comparands::Comparands;

@@ -1,13 +1,13 @@
-//! A learned way back from scores to rows (Bakır, Weston & Schölkopf 2004): ridge regression on an rbf kernel over
-//! scores, with some rows as anchors.
+//! A learned way back from scores to rows (Bakır, Weston & Schölkopf 2004): ridge regression on an
+//! rbf kernel over scores, with some rows as anchors.
 //!
 //! ```text
 //! x̂ = x̄ + C ᵀk(s)                        k(s) = exp(−γ‖s − a‖²) for the anchors a
 //! C = (Σ k kᵀ + ρ K_aa)⁻¹ Σ k (x − x̄)ᵀ     over the rows it is learned from
 //! ```
 //!
-//! ρ is the one of a few that leaves the least error on rows that were held out. Holds anchors × (k + d) numbers, and
-//! while it is learned the anchors squared.
+//! ρ is the one of a few that leaves the least error on rows that were held out. Holds anchors × (k
+//! + d) numbers, and while it is learned the anchors squared.
 
 use super::Kernel;
 use crate::blas;
@@ -46,7 +46,8 @@ pub struct Learned {
 }
 
 impl Ridge {
-    /// Learns from scores (rows × k) and the prepared rows they belong to, in an order that tells nothing.
+    /// Learns from scores (rows × k) and the prepared rows they belong to, in an order that tells
+    /// nothing.
     pub fn learn(
         scores: &Array2<f64>,
         rows: &Array2<f64>,
@@ -76,7 +77,7 @@ impl Ridge {
         for ridge in RIDGES {
             let mut a = &square + &(&penalty * (ridge * scale));
             a.diag_mut().mapv_inplace(|v| v * (1.0 + 1e-13));
-            let Ok(c) = blas::parallel(threads, || blas::solve_spd(a, right.clone())) else {
+            let Some(c) = blas::parallel(threads, || blas::solve_spd(a, right.clone()))? else {
                 continue;
             };
             let off = (held.dot(&c) - &truth).iter().map(|v| v * v).sum::<f64>();

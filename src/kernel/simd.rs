@@ -1,7 +1,8 @@
 //! exp and tanh of a row of a tile, several numbers at a time.
 //!
-//! A libm call per entry took longer than the product that a tile is made from (`examples/tiles` has the figures).
-//! Here no entry takes a branch, so the compiler puts four of them (AVX2) or two into a register:
+//! A libm call per entry took longer than the product that a tile is made from (`examples/tiles`
+//! has the figures). Here no entry takes a branch, so the compiler puts four of them (AVX2) or two
+//! into a register:
 //!
 //! ```text
 //! y = n ln2 + r, |r| ≤ ln2 / 2         n by adding and taking away 1.5 · 2⁵², ln2 in two parts
@@ -94,7 +95,8 @@ fn tanh<M: MulAdd>(x: f64) -> f64 {
 
 #[inline(always)]
 fn rbf_row<M: MulAdd>(row: &mut [f64], gamma: f64, a: f64, b: &[f64]) {
-    // ‖x−y‖² is never negative but for rounding; where squares overflow it is beyond all numbers, and k is 0.
+    // ‖x−y‖² is never negative but for rounding; where squares overflow it is beyond all numbers,
+    // and k is 0.
     row.iter_mut().zip(b).for_each(|(t, b)| {
         let distance = a + b - 2.0 * *t;
         *t = exp::<M>(-gamma * if distance < 0.0 { 0.0 } else { distance });

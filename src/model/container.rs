@@ -1,12 +1,13 @@
 //! The container of models and states: one safetensors file with a JSON header.
 //!
-//! Tensors are f64 little-endian. Under `__metadata__` the key `eigenstream` holds the header, with the format's version,
-//! the kind of content and an xxHash64 of the header and all tensors. A newer format is refused with a sentence, and
-//! so is a file whose checksum does not fit, before anything is made of its numbers.
+//! Tensors are f64 little-endian. Under `__metadata__` the key `eigenstream` holds the header, with
+//! the format's version, the kind of content and an xxHash64 of the header and all tensors. A newer
+//! format is refused with a sentence, and so is a file whose checksum does not fit, before anything
+//! is made of its numbers.
 
 use crate::accumulate::Parts;
 use crate::error::{Error, Result};
-use crate::sink::staged::StagedFile;
+use crate::staged::StagedFile;
 use ndarray::{Array1, Array2};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::de::DeserializeOwned;
@@ -18,8 +19,8 @@ use std::path::Path;
 /// The layout this program writes. Older ones stay readable.
 pub const FORMAT: u32 = 3;
 
-/// The key of `__metadata__` that holds our JSON: one key, so that the file's bytes do not depend on
-/// the order of a map.
+/// The key of `__metadata__` that holds our JSON: one key, so that the file's bytes do not depend
+/// on the order of a map.
 const KEY: &str = "eigenstream";
 
 /// Stands for the checksum while it is computed.
@@ -162,7 +163,8 @@ pub fn open<H: DeserializeOwned>(
     let version: Version = serde_json::from_str(json).map_err(|e| none(e.to_string()))?;
     if version.format > FORMAT {
         return Err(format!(
-            "has format {}, newer than the {FORMAT} that eigenstream {} reads; use a newer eigenstream",
+            "has format {}, newer than the {FORMAT} that eigenstream {} reads; use a newer \
+             eigenstream",
             version.format,
             env!("CARGO_PKG_VERSION")
         ));

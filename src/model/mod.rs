@@ -1,5 +1,5 @@
-//! A fitted model: everything `transform`, `reconstruct` and the reports need. A linear model has nothing of the
-//! rows it was fitted on; a kernel model compares with them.
+//! A fitted model: everything `transform`, `reconstruct` and the reports need. A linear model has
+//! nothing of the rows it was fitted on; a kernel model compares with them.
 //!
 //! Holds k·d components and a few vectors of d. Shapes and meanings:
 //!
@@ -10,22 +10,25 @@
 //! | `components` | k × d | rows of Uᵀ, orthonormal; a kernel model has a [`KernelMap`] instead |
 //! | `eigenvalues` | all known | of the seed's matrix, without 1/n, descending |
 
-pub mod container;
-pub mod file;
+mod check;
+pub(crate) mod container;
+mod file;
+mod header;
+
+pub use header::{
+    Approximation, ClassReport, Header, InputEntry, KernelReport, LabelReport, Method, NullReport,
+    PreimageReport, ScoringReport, Selection, Weight,
+};
 
 use crate::accumulate::Moments;
 use crate::kernel::{Kernel, KernelMap, Ridge};
 pub use crate::solve::Form;
-use crate::solve::rules::{Answer, Components};
-use crate::solve::scoring::{Keep, Score};
-use crate::solve::supervised::LabelKernel;
-use crate::solve::{Certificate, Scaling, Solution};
+use crate::solve::rules::Components;
+use crate::solve::{Scaling, Solution};
 use crate::source::block::Precision;
-use crate::source::labels::ClassValue;
-use crate::source::{Features, InputInfo, Nulls, Table, Tally};
-use ndarray::{Array1, Array2};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use crate::source::{Features, Nulls, Tally};
+use ndarray::{Array1, Array2, Axis};
+use std::collections::HashSet;
 
 /// A fitted model.
 #[derive(Debug, Clone)]
@@ -37,12 +40,13 @@ pub struct Model {
     /// What the centred features are divided by.
     pub scale: Option<Array1<f64>>,
     /// From a row to its scores.
-    pub map: Map,
+    pub projection: Projection,
     /// Every eigenvalue that is known, descending.
     pub eigenvalues: Array1<f64>,
     /// Values of the constant features that were left out, in the order of their names.
     pub constants: Array1<f64>,
-    /// Variance along each kept component, where it is not an eigenvalue over the degrees of freedom.
+    /// Variance along each kept component, where it is not an eigenvalue over the degrees of
+    /// freedom.
     pub variances: Option<Array1<f64>>,
     /// Scores of all features that were scored against a label.
     pub feature_scores: Option<Array1<f64>>,
@@ -54,295 +58,11 @@ pub struct Model {
 
 /// From a row to its scores.
 #[derive(Debug, Clone)]
-pub enum Map {
+pub enum Projection {
     /// Products with orthonormal rows, k × d.
     Linear(Array2<f64>),
     /// Comparisons with rows or random features.
     Kernel(Box<KernelMap>),
-}
-
-/// The part of a model that is not numbers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Header {
-    /// `pca`.
-    pub method: Method,
-    /// How it was computed.
-    pub form: Form,
-    /// Rows that counted.
-    pub n_rows: u64,
-    /// Features that have loadings.
-    pub features: Features,
-    /// The columns as chosen, constants included: what `reconstruct` writes.
-    pub columns: Features,
-    /// Names of constant features left out by `--standardize`.
-    pub left_out: Vec<String>,
-    /// True when the mean is subtracted.
-    pub center: bool,
-    /// True when features are divided by their deviation.
-    pub standardize: bool,
-    /// Eigenvalues above rounding; null where only the leading ones were computed.
-    pub rank: Option<usize>,
-    /// Variance of all features together, over the degrees of freedom; null where the pass did not gather it.
-    pub total_variance: Option<f64>,
-    /// Σw − 1, or n − 1.
-    pub degrees_of_freedom: f64,
-    /// How k came about.
-    pub selection: Selection,
-    /// How good the numbers are.
-    pub certificate: Certificate,
-    /// The policy for missing values and what it met.
-    pub nulls: NullReport,
-    /// The weights.
-    pub weight: Option<Weight>,
-    /// Arithmetic of the products.
-    pub precision: Precision,
-    /// Numbers that f64 rounds, per feature.
-    pub rounded: BTreeMap<String, u64>,
-    /// Seed of anything random.
-    pub seed: Option<u64>,
-    /// The labels of a supervised model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<LabelReport>,
-    /// HSIC of the kept scores with the labels.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hsic: Option<f64>,
-    /// The kernel over rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kernel: Option<KernelReport>,
-    /// What was read.
-    pub ledger: Vec<LedgerEntry>,
-    /// The program's version.
-    pub version: String,
-}
-
-/// `--method`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Method {
-    /// Principal component analysis.
-    #[default]
-    Pca,
-    /// Supervised PCA: the directions that depend most on the labels (HSIC).
-    Spca,
-    /// Kernel PCA.
-    Kpca,
-    /// Kernel supervised PCA.
-    Kspca,
-}
-
-impl std::fmt::Display for Method {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Method::Pca => "pca",
-            Method::Spca => "spca",
-            Method::Kpca => "kpca",
-            Method::Kspca => "kspca",
-        })
-    }
-}
-
-impl Method {
-    /// True when rows are compared by a kernel.
-    pub fn is_kernel(self) -> bool {
-        matches!(self, Method::Kpca | Method::Kspca)
-    }
-
-    /// True when labels say what is looked for.
-    pub fn is_supervised(self) -> bool {
-        matches!(self, Method::Spca | Method::Kspca)
-    }
-}
-
-/// The kernel of a model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct KernelReport {
-    /// Its name and constants.
-    #[serde(flatten)]
-    pub kernel: Kernel,
-    /// Where γ comes from: "given", "default" (1 over the features) or "median".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gamma_from: Option<String>,
-    /// Rows that new ones are compared with.
-    pub rows: usize,
-    /// Mean of the kernel over all pairs; 0 where scores are not centred.
-    pub grand_mean: f64,
-    /// Negative eigenvalues that were left out.
-    pub negative_eigenvalues: usize,
-    /// True when there may be more of them.
-    pub negative_at_least: bool,
-    /// What stands for the kernel, if it is not the kernel itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approximation: Option<Approximation>,
-    /// The way back from scores.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preimage: Option<PreimageReport>,
-}
-
-impl KernelReport {
-    /// Of the kernel itself, over no rows, with nothing left out.
-    pub fn new(kernel: Kernel, gamma_from: Option<String>) -> KernelReport {
-        KernelReport {
-            kernel,
-            gamma_from,
-            rows: 0,
-            grand_mean: 0.0,
-            negative_eigenvalues: 0,
-            negative_at_least: false,
-            approximation: None,
-            preimage: None,
-        }
-    }
-}
-
-/// What stands for a kernel.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Approximation {
-    /// "landmarks" or "fourier".
-    pub kind: String,
-    /// How landmarks were chosen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub choice: Option<String>,
-    /// Landmarks, or random features.
-    pub size: usize,
-    /// Their rank.
-    pub rank: usize,
-    /// Rows of the sample that the error was measured on.
-    pub sample: usize,
-    /// ‖K̂ − K‖ / ‖K‖ of the centred kernel over that sample (Frobenius).
-    pub error: f64,
-}
-
-/// A learned way back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PreimageReport {
-    /// γ over scores.
-    pub gamma: f64,
-    /// The ridge, over the mean of the diagonal.
-    pub ridge: f64,
-    /// The share of the rows' spread that it does not bring back, on rows it was not learned from.
-    pub loss: f64,
-}
-
-/// The labels of a supervised model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LabelReport {
-    /// The columns.
-    pub columns: Vec<String>,
-    /// The kernel over them.
-    pub kernel: LabelKernel,
-    /// γ of the rbf kernel.
-    pub gamma: Option<f64>,
-    /// Random Fourier features that stand for it, if any.
-    pub features: Option<usize>,
-    /// About how far an entry of K_y is off for that.
-    pub approximation: Option<f64>,
-    /// How many classes, or distinct labels, where they were counted.
-    pub n_classes: Option<usize>,
-    /// The classes, unless there are very many.
-    pub classes: Vec<ClassReport>,
-    /// Each kept component's share of the dependence that all directions have.
-    pub hsic_share: Vec<f64>,
-    /// Rows without a label.
-    pub unlabelled: u64,
-}
-
-/// A class of a supervised model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ClassReport {
-    /// One value per label column.
-    pub class: Vec<ClassValue>,
-    /// Rows, or their weight.
-    pub weight: f64,
-    /// The mean of its scores.
-    pub centroid: Vec<f64>,
-}
-
-/// How many components were asked for, kept, and would have been kept by the other rules.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Selection {
-    /// `-k` as typed.
-    pub asked: String,
-    /// Components kept.
-    pub kept: usize,
-    /// What each rule says.
-    pub rules: Vec<Answer>,
-    /// How features were selected before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scoring: Option<ScoringReport>,
-}
-
-/// How features were selected by their scores against a label.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ScoringReport {
-    /// The label.
-    pub by: String,
-    /// True when the label's values are classes.
-    pub classes: bool,
-    /// By magnitude or not.
-    pub score: Score,
-    /// What was asked for.
-    pub keep: Keep,
-    /// Features kept.
-    pub kept: usize,
-    /// The least score among them.
-    pub cut: f64,
-    /// All features that were scored; the tensor `feature_scores` has their scores.
-    pub candidates: Features,
-}
-
-/// Missing values met in the fit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NullReport {
-    /// The policy; replayed at transform.
-    pub policy: Nulls,
-    /// Rows left out.
-    pub rows_dropped: u64,
-    /// Missing cells per feature that had any.
-    pub missing: BTreeMap<String, u64>,
-}
-
-/// The weights of the fit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Weight {
-    /// The column.
-    pub column: String,
-    /// Always "frequency": a weight of 3 counts as three equal rows.
-    pub kind: String,
-    /// Σw.
-    pub sum: f64,
-}
-
-/// An input of the fit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LedgerEntry {
-    /// As given.
-    pub path: String,
-    /// Bytes.
-    pub size: u64,
-    /// Rows.
-    pub rows: u64,
-    /// xxHash64 of the footer, in hexadecimal.
-    pub footer_hash: String,
-}
-
-impl LedgerEntry {
-    /// True when it is the same content: an empty file is only itself.
-    pub fn is_same(&self, other: &LedgerEntry) -> bool {
-        let content = (self.size, self.rows, &self.footer_hash)
-            == (other.size, other.rows, &other.footer_hash);
-        content && (self.rows > 0 || self.path == other.path)
-    }
-
-    /// One entry per file.
-    pub fn of(table: &dyn Table) -> Vec<LedgerEntry> {
-        let entry = |f: &InputInfo| LedgerEntry {
-            path: f.path.display().to_string(),
-            size: f.size,
-            rows: f.rows,
-            footer_hash: format!("{:016x}", f.footer_hash),
-        };
-        table.inputs().iter().map(entry).collect()
-    }
 }
 
 /// What a fit knows besides sums and solution.
@@ -369,7 +89,7 @@ pub struct Provenance {
     /// HSIC of the scores.
     pub hsic: Option<f64>,
     /// The kernel and what it adds.
-    pub kernel: Option<KernelSide>,
+    pub kernel: Option<KernelParts>,
     /// Variance of all features, where it is not the trace of what was decomposed.
     pub total_variance: Option<f64>,
     /// Variance along each component, likewise.
@@ -379,17 +99,18 @@ pub struct Provenance {
     /// The scores of all of them.
     pub feature_scores: Option<Array1<f64>>,
     /// What was read.
-    pub ledger: Vec<LedgerEntry>,
+    pub ledger: Vec<InputEntry>,
     /// What must be told.
     pub tally: Tally,
 }
 
 /// What a kernel fit adds to a solution.
 #[derive(Debug, Clone)]
-pub struct KernelSide {
+pub struct KernelParts {
     /// For the header.
     pub report: KernelReport,
-    /// The map, its coefficients still to be put in; `None` where the components are linear.
+    /// The map; its coefficients are put in by [`Model::new`], which takes them from the solution.
+    /// `None` where the components are linear.
     pub map: Option<Box<KernelMap>>,
     /// Of the cosine kernel.
     pub unit_mean: Option<Array1<f64>>,
@@ -398,77 +119,36 @@ pub struct KernelSide {
 }
 
 impl Model {
-    /// Puts a model together.
-    pub fn new(sums: &Moments, solution: Solution, from: Provenance) -> Model {
-        let d = from.columns.len();
-        let inactive: Vec<usize> = {
-            let active: std::collections::HashSet<usize> =
-                solution.active.iter().copied().collect();
-            (0..d).filter(|j| !active.contains(j)).collect()
-        };
-        let freedom = sums.weight - 1.0;
-        let by_name = |counts: &BTreeMap<u32, u64>| {
-            counts.iter().map(|(j, count)| (from.columns.name(*j as usize), *count)).collect()
-        };
-        let header = Header {
-            method: from.method,
-            form: solution.form,
-            n_rows: sums.rows,
-            features: from.columns.without(&inactive),
-            left_out: inactive.iter().map(|j| from.columns.name(*j)).collect(),
-            center: from.scaling.center,
-            standardize: from.scaling.standardize,
-            rank: solution.rank,
-            total_variance: from
-                .total_variance
-                .or((!from.method.is_supervised()).then_some(solution.trace / freedom)),
-            degrees_of_freedom: freedom,
-            selection: Selection {
-                asked: from.asked.to_string(),
-                kept: solution.components.nrows(),
-                rules: solution.rules.answers(),
-                scoring: from.scoring,
-            },
-            certificate: solution.certificate,
-            nulls: NullReport {
-                policy: from.nulls,
-                rows_dropped: from.tally.dropped,
-                missing: by_name(&from.tally.missing),
-            },
-            weight: from.weight.map(|column| Weight {
-                column,
-                kind: "frequency".into(),
-                sum: sums.weight,
-            }),
-            precision: from.precision,
-            rounded: by_name(&from.tally.rounded),
-            seed: from.seed,
-            label: from.label,
-            hsic: from.hsic,
-            kernel: from.kernel.as_ref().map(|k| k.report.clone()),
-            ledger: from.ledger,
-            version: env!("CARGO_PKG_VERSION").into(),
-            columns: from.columns,
-        };
-        let side = from.kernel.map(|k| (k.map, k.unit_mean, k.preimage));
-        let (map, unit_mean, preimage) = side.unwrap_or_default();
-        let map = match map {
+    /// Puts a model together. Of a kernel fit `solution.components` are the coefficients of its
+    /// map.
+    pub fn new(sums: &Moments, solution: Solution, mut from: Provenance) -> Model {
+        let active: HashSet<usize> = solution.active.iter().copied().collect();
+        let inactive: Vec<usize> =
+            (0..from.columns.len()).filter(|j| !active.contains(j)).collect();
+        let kernel = from.kernel.take();
+        let (variances, feature_scores) = (from.variances.take(), from.feature_scores.take());
+        let report = kernel.as_ref().map(|k| k.report.clone());
+        let header = Header::new(sums, &solution, &inactive, report, from);
+        let Solution { active, scale, components, eigenvalues, .. } = solution;
+        let (map, unit_mean, preimage) =
+            kernel.map(|k| (k.map, k.unit_mean, k.preimage)).unwrap_or_default();
+        let projection = match map {
             Some(map) => {
-                Map::Kernel(Box::new(KernelMap { coefficients: solution.components, ..*map }))
+                Projection::Kernel(Box::new(KernelMap { coefficients: components, ..*map }))
             }
-            None => Map::Linear(solution.components),
+            None => Projection::Linear(components),
         };
         Model {
             header,
             unit_mean,
             preimage,
-            mean: sums.mean.select(ndarray::Axis(0), &solution.active),
-            scale: solution.scale,
-            map,
-            eigenvalues: solution.eigenvalues,
-            constants: sums.mean.select(ndarray::Axis(0), &inactive),
-            variances: from.variances,
-            feature_scores: from.feature_scores,
+            mean: sums.mean.select(Axis(0), &active),
+            scale,
+            projection,
+            eigenvalues,
+            constants: sums.mean.select(Axis(0), &inactive),
+            variances,
+            feature_scores,
         }
     }
 
@@ -487,25 +167,25 @@ impl Model {
 
     /// Number of components kept (k).
     pub fn n_components(&self) -> usize {
-        match &self.map {
-            Map::Linear(components) => components.nrows(),
-            Map::Kernel(map) => map.coefficients.nrows(),
+        match &self.projection {
+            Projection::Linear(components) => components.nrows(),
+            Projection::Kernel(map) => map.coefficients.nrows(),
         }
     }
 
     /// The components as directions in the space of the features; a kernel model has none there.
     pub fn components(&self) -> Option<&Array2<f64>> {
-        match &self.map {
-            Map::Linear(components) => Some(components),
-            Map::Kernel(_) => None,
+        match &self.projection {
+            Projection::Linear(components) => Some(components),
+            Projection::Kernel(_) => None,
         }
     }
 
     /// The kernel map, of a kernel model.
     pub fn kernel_map(&self) -> Option<&KernelMap> {
-        match &self.map {
-            Map::Linear(_) => None,
-            Map::Kernel(map) => Some(map),
+        match &self.projection {
+            Projection::Linear(_) => None,
+            Projection::Kernel(map) => Some(map),
         }
     }
 

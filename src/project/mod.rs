@@ -3,7 +3,7 @@
 //! With D = diag(scale) (I without standardizing) and μ (0 without centring):
 //!
 //! ```text
-//! scores           z = Uᵀ D⁻¹ (x − μ)                          seed, projection onto the PCA subspace
+//! scores           z = Uᵀ D⁻¹ (x − μ)                 seed, projection onto the PCA subspace
 //! reconstruction   x̂ = D U z + μ                               undone in reverse
 //! error            ‖D⁻¹(x − μ) − U z‖                          in the space the components live in
 //! Hotelling        T² = Σ z_i² / explained_variance_i
@@ -16,7 +16,7 @@
 //!
 //! ```text
 //! scores           z = A k(x) − o
-//! error            √(‖φ(x) − φ̄‖² − ‖z‖²)                       the same distance, where the kernel maps to
+//! error            √(‖φ(x) − φ̄‖² − ‖z‖²)              the same distance, where the kernel maps to
 //! ```
 //!
 //! It has no reconstruction; [`preimage`] has what comes near one.
@@ -25,7 +25,7 @@ pub mod preimage;
 
 use crate::error::{Place, Result};
 use crate::kernel::{Comparer, KernelMap};
-use crate::model::{Map, Model};
+use crate::model::{Model, Projection};
 use crate::source::{Block, Prepare};
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 
@@ -58,7 +58,8 @@ pub struct Diagnostics {
 }
 
 impl<'a> Projector<'a> {
-    /// `k` is at most the model's own number of components; a worker may use this many threads for its comparisons.
+    /// `k` is at most the model's own number of components; a worker may use this many threads for
+    /// its comparisons.
     pub fn new(model: &'a Model, k: usize, threads: usize) -> Projector<'a> {
         let factor = model.scale.as_ref().map(|s| s.mapv(f64::recip));
         // A kernel centres where it maps to, so the mean goes only with the deviations.
@@ -88,16 +89,16 @@ impl<'a> Projector<'a> {
     /// Scores of a block; `place` says where its rows are, for those that have none.
     pub fn project(&self, block: Block, place: impl Fn(usize) -> Place) -> Result<Projected> {
         let prepared = self.prepare.apply(block, place)?;
-        Ok(match (&self.model.map, &self.comparer) {
-            (Map::Kernel(_), Some(comparer)) => {
+        Ok(match (&self.model.projection, &self.comparer) {
+            (Projection::Kernel(_), Some(comparer)) => {
                 let compared = comparer.compare(prepared.view(), self.k, self.threads);
                 Projected { prepared, scores: compared.scores, lengths: Some(compared.lengths) }
             }
-            (Map::Linear(components), _) => {
+            (Projection::Linear(components), _) => {
                 let scores = self.components(components).dot(&prepared.t());
                 Projected { prepared, scores, lengths: None }
             }
-            (Map::Kernel(_), None) => unreachable!("a kernel map has a comparer"),
+            (Projection::Kernel(_), None) => unreachable!("a kernel map has a comparer"),
         })
     }
 
@@ -125,7 +126,8 @@ impl<'a> Projector<'a> {
         rows
     }
 
-    /// The mean of the training scores along a component: 0, but where a kernel model does not centre.
+    /// The mean of the training scores along a component: 0, but where a kernel model does not
+    /// centre.
     fn mean_score(&self, i: usize) -> f64 {
         let uncentred = self.model.kernel_map().filter(|_| !self.model.header.center);
         let means =
@@ -136,12 +138,12 @@ impl<'a> Projector<'a> {
     /// Distance to the subspace and within it.
     pub fn diagnostics(&self, projected: &Projected) -> Diagnostics {
         let Projected { prepared, scores, lengths } = projected;
-        let error = match (&self.model.map, lengths) {
-            (Map::Linear(components), _) => {
+        let error = match (&self.model.projection, lengths) {
+            (Projection::Linear(components), _) => {
                 let residual = prepared - &scores.t().dot(&self.components(components));
                 residual.map_axis(Axis(1), |row| row.dot(&row).sqrt())
             }
-            (Map::Kernel(_), lengths) => {
+            (Projection::Kernel(_), lengths) => {
                 let mut left = lengths.clone().unwrap_or_else(|| Array1::zeros(scores.ncols()));
                 scores
                     .rows()

@@ -1,23 +1,22 @@
 //! From scores on kernel components back to rows, as near as one comes.
 //!
-//! The projection of φ(x) is P = Σ_i g_i φ(x_i) with g = Aᵀz + mean, and in general no row maps to it. Two ways to one
-//! whose image is near:
+//! The projection of φ(x) is P = Σ_i g_i φ(x_i) with g = Aᵀz + mean, and in general no row maps to
+//! it. Two ways to one whose image is near:
 //!
-//! | `--preimage` | how | for |
+//! | way back | how | for |
 //! |---|---|---|
-//! | fixed-point | Mika et al. (1999): y ← Σ g_i k(y, x_i) x_i / Σ g_i k(y, x_i) until it stays | rbf |
-//! | ridge | a map from scores to rows, learned by `fit --preimage ridge` (Bakır et al. 2004) | any kernel |
+//! | fixed point | Mika et al. (1999): y ← Σ g_i k(y, x_i) x_i / Σ g_i k(y, x_i) | rbf |
+//! | ridge | a map from scores to rows, learned in the fit (Bakır et al. 2004) | any kernel |
 //!
 //! Both say what loss they leave. Holds 32 × m comparisons per thread for m rows of the basis.
 
-use crate::blas;
 use crate::kernel::{Basis, Comparands, KernelMap};
+use crate::workers::for_each;
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 use std::ops::Range;
-use std::sync::Mutex;
 
 /// Rows that are iterated together.
-const TOGETHER: usize = 32;
+const ROWS_AT_ONCE: usize = 32;
 /// Rows of the basis compared at once.
 const TILE: usize = 1024;
 /// The most steps.
@@ -46,7 +45,7 @@ pub struct Preimages {
     /// ‖P − φ(y)‖² of each.
     pub losses: Array1<f64>,
     /// Those whose iteration did not come to rest.
-    pub restless: u64,
+    pub unsettled: u64,
 }
 
 impl<'a> FixedPoint<'a> {
@@ -83,8 +82,8 @@ impl<'a> FixedPoint<'a> {
         })
     }
 
-    /// Pre-images of scores (k × rows), started from the rows they belong to or, without them, from the row of the
-    /// basis whose scores are nearest.
+    /// Pre-images of scores (k × rows), started from the rows they belong to or, without them, from
+    /// the row of the basis whose scores are nearest.
     pub fn solve(
         &self,
         scores: &Array2<f64>,
@@ -92,27 +91,27 @@ impl<'a> FixedPoint<'a> {
         threads: usize,
     ) -> Preimages {
         let n = scores.ncols();
-        let empty = Preimages {
-            rows: Array2::zeros((n, self.rows.ncols())),
-            losses: Array1::zeros(n),
-            restless: 0,
-        };
-        let all = Mutex::new(empty);
         let parts: Vec<Range<usize>> =
-            (0..n).step_by(TOGETHER).map(|i| i..(i + TOGETHER).min(n)).collect();
-        blas::for_each(threads.max(1), parts, |part| {
+            (0..n).step_by(ROWS_AT_ONCE).map(|i| i..(i + ROWS_AT_ONCE).min(n)).collect();
+        let found = for_each(threads, parts.clone(), |part| {
             let z = scores.slice(s![.., part.clone()]);
             let start = match starts {
-                Some(rows) => rows.slice(s![part.clone(), ..]).as_standard_layout().into_owned(),
+                Some(rows) => rows.slice(s![part, ..]).as_standard_layout().into_owned(),
                 None => self.nearest(z),
             };
-            let found = self.together(z, start);
-            let mut all = all.lock().unwrap_or_else(|e| e.into_inner());
-            all.rows.slice_mut(s![part.clone(), ..]).assign(&found.rows);
-            all.losses.slice_mut(s![part]).assign(&found.losses);
-            all.restless += found.restless;
+            self.iterate(z, start)
         });
-        all.into_inner().unwrap_or_else(|e| e.into_inner())
+        let mut all = Preimages {
+            rows: Array2::zeros((n, self.rows.ncols())),
+            losses: Array1::zeros(n),
+            unsettled: 0,
+        };
+        for (part, some) in parts.into_iter().zip(found) {
+            all.rows.slice_mut(s![part.clone(), ..]).assign(&some.rows);
+            all.losses.slice_mut(s![part]).assign(&some.losses);
+            all.unsettled += some.unsettled;
+        }
+        all
     }
 
     fn nearest(&self, z: ArrayView2<'_, f64>) -> Array2<f64> {
@@ -127,7 +126,8 @@ impl<'a> FixedPoint<'a> {
         rows.select(Axis(0), &places)
     }
 
-    fn together(&self, z: ArrayView2<'_, f64>, mut y: Array2<f64>) -> Preimages {
+    /// Mika's steps for some rows at a time.
+    fn iterate(&self, z: ArrayView2<'_, f64>, mut y: Array2<f64>) -> Preimages {
         let coefficients = self.map.coefficients.slice(s![..self.k, ..]);
         let g = z.t().dot(&coefficients) + &self.map.mean;
         let mut moving = vec![true; y.nrows()];
@@ -153,7 +153,7 @@ impl<'a> FixedPoint<'a> {
             + 2.0 * z.t().dot(&self.map.offset.slice(s![..self.k]))
             + self.map.grand_mean;
         let losses = (own - 2.0 * near + 1.0).mapv(|l: f64| l.max(0.0));
-        Preimages { rows: y, losses, restless: moving.iter().filter(|m| **m).count() as u64 }
+        Preimages { rows: y, losses, unsettled: moving.iter().filter(|m| **m).count() as u64 }
     }
 
     /// Σ g_i k(y, x_i) x_i, Σ g_i k(y, x_i) and Σ |g_i k(y, x_i)| for each row y.

@@ -4,6 +4,8 @@
 //! a log stays readable. `--quiet` silences both.
 
 use crate::budget::Bytes;
+use crate::listen::Listener;
+use crate::note::{Level, Note};
 use crate::pass::Watch;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::{IsTerminal, Write};
@@ -47,6 +49,17 @@ impl Talk {
         bytes: u64,
     ) -> Progress {
         Progress::new(what, noun, rows, bytes, self.quiet)
+    }
+}
+
+impl Listener for Talk {
+    fn note(&self, note: &Note) {
+        let prefix = match note.level() {
+            Level::Info => "",
+            Level::Note => "note: ",
+            Level::Warning => "warning: ",
+        };
+        self.say(format!("{prefix}{}", crate::cli::phrase(&note.sentence())));
     }
 }
 

@@ -1,10 +1,10 @@
 //! Where rows go.
 //!
 //! Workers encode row groups ([`parquet::Encoder`]); a [`Sink`] takes them in order and puts them
-//! into files that appear under their name only when everything has been written ([`staged`]).
+//! into files that appear under their name only when everything has been written
+//! ([`crate::staged`]).
 
 pub mod parquet;
-pub mod staged;
 
 pub use parquet::{Compression, Encoder, ParquetSink, RowGroup};
 

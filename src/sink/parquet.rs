@@ -5,9 +5,9 @@
 //! Held: at most one row group in the making and one waiting per unit in flight.
 
 use super::Sink;
-use super::staged::{StagedDir, StagedFile};
 use crate::error::{Error, Result};
 use crate::source::inputs;
+use crate::staged::{StagedDir, StagedFile};
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
@@ -69,8 +69,8 @@ pub fn group_rows(row_bytes: u64) -> usize {
     (GROUP_BYTES / row_bytes.max(1)).clamp(256, 131_072) as usize
 }
 
-/// Bytes that the column writers of one open row group hold besides its encoded pages: per column the
-/// page in the making, the compressor's tables, and a dictionary.
+/// Bytes that the column writers of one open row group hold besides its encoded pages: per column
+/// the page in the making, the compressor's tables, and a dictionary.
 pub fn writer_bytes(
     schema: &SchemaRef,
     computed: &HashSet<String>,
@@ -94,7 +94,8 @@ pub fn writer_bytes(
     schema.fields().iter().map(bytes).sum()
 }
 
-/// Floating-point columns hold digits that hardly repeat: a dictionary would only cost time and memory.
+/// Floating-point columns hold digits that hardly repeat: a dictionary would only cost time and
+/// memory.
 fn properties(
     schema: &SchemaRef,
     computed: &HashSet<String>,

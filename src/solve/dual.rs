@@ -1,4 +1,5 @@
-//! The dual form (seed, "Dual Principal Component Analysis"): eigenvectors of the n × n side, mapped to the features.
+//! The dual form (seed, "Dual Principal Component Analysis"): eigenvectors of the n × n side,
+//! mapped to the features.
 //!
 //! ```text
 //! G = X̆ᵀX̆ = V Σ² Vᵀ          decompose: λ = σ², v
@@ -57,7 +58,8 @@ pub fn decompose(
     Ok((moments, Decomposed { coefficients: v, spectrum, trace, rules, max_residual, trace_error }))
 }
 
-/// Puts the loadings (k × all features, those left out at 0) into order: orthonormal to the last digit, signed.
+/// Puts the loadings (k × all features, those left out at 0) into order: orthonormal to the last
+/// digit, signed.
 pub fn finish(
     decomposed: Decomposed,
     loadings: Array2<f64>,
@@ -71,7 +73,7 @@ pub fn finish(
     } else {
         loadings
     };
-    super::settle(&mut u, threads)?;
+    super::orthonormalise_and_sign(&mut u, threads)?;
     let orthogonality = blas::parallel(threads, || super::orthogonality(&u));
     let Decomposed { spectrum, trace, rules, max_residual, trace_error, .. } = decomposed;
     let mixed_error = moments.mixed_error;
@@ -80,8 +82,7 @@ pub fn finish(
         orthogonality,
         trace_error,
         mixed_error,
-        lost_digits: None,
-        iteration: None,
+        ..Certificate::default()
     };
     let (rank, eigenvalues) = (spectrum.rank(), spectrum.values);
     Ok(Solution {

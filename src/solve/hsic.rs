@@ -1,23 +1,25 @@
-//! The empirical Hilbert-Schmidt independence criterion (seed, eq. HSIC), by tiles, and how it varies when labels
-//! are shuffled.
+//! The empirical Hilbert-Schmidt independence criterion (seed, eq. HSIC), by tiles, and how it
+//! varies when labels are shuffled.
 //!
-//! Enters: all rows x (n × d), their labels, a kernel over each. Leaves: tr(K H L H) for the labels as they are and
-//! for each permutation π of them. Holds the rows, the row sums of K and L, and one tile per thread; never n × n.
+//! Enters: all rows x (n × d), their labels, a kernel over each. Leaves: tr(K H L H) for the labels
+//! as they are and for each permutation π of them. Holds the rows, the row sums of K and L, and one
+//! tile per thread; never n × n.
 //!
 //! ```text
-//! tr(K H L H) = Σ K_ij L_ij − 2/n Σ_i k_i l_i + k l / n²        k_i = Σ_j K_ij, k = Σ_i k_i; l likewise
+//! tr(K H L H) = Σ K_ij L_ij − 2/n Σ_i k_i l_i + k l / n²
+//! k_i = Σ_j K_ij, k = Σ_i k_i; l likewise
 //! ```
 //!
-//! Shuffling the labels permutes l and the L_ij, and leaves k as it is. Each tile of K is made once for all
-//! permutations, and only on and above the diagonal.
+//! Shuffling the labels permutes l and the L_ij, and leaves k as it is. Each tile of K is made once
+//! for all permutations, and only on and above the diagonal.
 
 use super::supervised::LabelKernel;
 use crate::blas;
 use crate::kernel::Kernel;
+use crate::workers::for_each;
 use ndarray::{Array2, s};
 use rand::RngExt;
 use rand_pcg::Pcg64;
-use std::sync::Mutex;
 
 /// Rows of a tile.
 const TILE: usize = 256;
@@ -82,15 +84,14 @@ pub fn permutations(n: usize, count: usize, seed: u64) -> Vec<Vec<u32>> {
     orders
 }
 
-/// Σ over the columns of M of their squared length, M = X̆ᵀΨ with the labels in each order: HSIC of the linear
-/// kernel in n·d steps per order instead of n².
+/// Σ over the columns of M of their squared length, M = X̆ᵀΨ with the labels in each order: HSIC of
+/// the linear kernel in n·d steps per order instead of n².
 pub fn linear_traces(
     x: &Array2<f64>,
     labels: &RowLabels,
     orders: &[Vec<u32>],
     threads: usize,
 ) -> Vec<f64> {
-    let traces = Mutex::new(vec![0.0; orders.len()]);
     let trace = |order: &Vec<u32>| match labels {
         RowLabels::Classes(ids) => {
             let classes = ids.iter().max().map_or(0, |m| *m as usize + 1);
@@ -106,13 +107,7 @@ pub fn linear_traces(
             y.select(ndarray::Axis(0), &places).t().dot(x).iter().map(|m| m * m).sum()
         }
     };
-    blas::serial(|| {
-        blas::for_each(threads, orders.iter().enumerate().collect(), |(at, order)| {
-            let found = trace(order);
-            traces.lock().unwrap_or_else(|e| e.into_inner())[at] = found;
-        })
-    });
-    traces.into_inner().unwrap_or_else(|e| e.into_inner())
+    blas::serial(|| for_each(threads, orders.iter().collect(), trace))
 }
 
 /// What one tile adds.
@@ -133,15 +128,9 @@ impl Dependence<'_> {
         let mut products = vec![0.0; orders.len()];
         // Tiles are added in order, some at a time, so that the sum does not depend on the threads.
         for some in tiles.chunks(64) {
-            let parts: Mutex<Vec<Option<Part>>> = Mutex::new(some.iter().map(|_| None).collect());
-            blas::serial(|| {
-                blas::for_each(self.threads, some.iter().enumerate().collect(), |(at, (i, j))| {
-                    let part = self.part(*i, *j, orders);
-                    parts.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(part);
-                })
-            });
-            let parts = parts.into_inner().unwrap_or_else(|e| e.into_inner());
-            for ((i, j), part) in some.iter().zip(parts.into_iter().flatten()) {
+            let part = |(i, j): &(usize, usize)| self.part(*i, *j, orders);
+            let parts = blas::serial(|| for_each(self.threads, some.iter().collect(), part));
+            for ((i, j), part) in some.iter().zip(parts) {
                 part.rows.iter().enumerate().for_each(|(a, v)| k[i + a] += v);
                 part.columns.iter().enumerate().for_each(|(b, v)| k[j + b] += v);
                 part.products.iter().zip(&mut products).for_each(|(v, p)| *p += v);

@@ -1,8 +1,8 @@
 //! Leading eigenpairs of a symmetric positive semidefinite operator by block Krylov.
 //!
-//! Enters: a start of b vectors and `apply`, which gives A times some vectors (a product in memory, or a
-//! pass over the data). Leaves: Ritz pairs with their residuals. Holds the whole basis, at most `basis`
-//! vectors of length `order`, and three blocks of b.
+//! Enters: a start of b vectors and `apply`, which gives A times some vectors (a product in memory,
+//! or a pass over the data). Leaves: Ritz pairs with their residuals. Holds the whole basis, at
+//! most `basis` vectors of length `order`, and three blocks of b.
 //!
 //! Vectors are rows. With the blocks Q₁ … Q_j orthonormal and together Q, after each product:
 //!
@@ -20,7 +20,9 @@
 //! Q_{j+1} comes with the next product.
 
 use crate::blas;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::listen::{Listener, go_on};
+use crate::note::Note;
 use ndarray::{Array1, Array2, Axis, concatenate, s};
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -29,11 +31,12 @@ use rand_pcg::Pcg64;
 /// Vectors of a block beyond those wanted: more converge in fewer products, each a little dearer.
 pub const OVERSAMPLING: usize = 20;
 
-/// Up to this many vectors the small problem is solved after every product; beyond, where products are cheap,
-/// when there are a sixth more.
+/// Up to this many vectors the small problem is solved after every product; beyond, where products
+/// are cheap, when there are a sixth more.
 const CHECK_ALWAYS: usize = 256;
 
-/// A row this much smaller than the largest, once the others are taken out of it, is mostly rounding.
+/// A row this much smaller than the largest, once the others are taken out of it, is mostly
+/// rounding.
 const NEARLY_DEPENDENT: f64 = 1e-6;
 
 /// What is looked for and when to stop.
@@ -48,12 +51,24 @@ pub struct Search<'a> {
     pub tolerance: Tolerance,
     /// How many pairs are wanted, given the Ritz values so far; `None` while that cannot be said.
     pub wanted: &'a dyn Fn(&[f64]) -> Option<usize>,
-    /// True when a product costs more than solving the small problem ever does: a pass over the data.
-    pub dear: bool,
+    /// True when a product costs more than solving the small problem ever does: a pass over the
+    /// data.
+    pub expensive: bool,
     /// BLAS threads.
     pub threads: usize,
-    /// Told after each product: how many, and the largest residual over λ₁.
-    pub watch: &'a dyn Fn(usize, f64),
+    /// Told of the largest residual over λ₁ after each product, and asked whether to go on.
+    pub listener: &'a dyn Listener,
+    /// What a product is to the listener: "pass" or "product".
+    pub noun: &'static str,
+    /// How many of them came before.
+    pub before: usize,
+}
+
+impl Search<'_> {
+    fn tell(&self, products: usize, residual: f64) {
+        let number = self.before + products;
+        self.listener.note(&Note::Residual { what: self.noun, number, residual });
+    }
 }
 
 /// How good a pair must be.
@@ -85,7 +100,7 @@ const ROUNDING: f64 = 1e-13;
 
 /// What was found.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct RitzPairs {
     /// Ritz values, descending: the wanted ones first, then rough ones.
     pub values: Vec<f64>,
     /// The wanted vectors as rows, orthonormal, leading first.
@@ -100,7 +115,7 @@ pub struct Found {
     pub complete: bool,
 }
 
-impl Found {
+impl RitzPairs {
     /// Which wanted pairs miss the tolerance.
     pub fn unconverged(&self, tolerance: Tolerance) -> Vec<usize> {
         let largest = self.values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
@@ -111,7 +126,8 @@ impl Found {
     }
 }
 
-/// Vectors per block for k pairs of a problem of this order: the whole space where that is not much more.
+/// Vectors per block for k pairs of a problem of this order: the whole space where that is not much
+/// more.
 pub fn block(k: usize, order: usize) -> usize {
     let block = k.saturating_add(OVERSAMPLING);
     if order <= block.saturating_mul(3) { order } else { block }
@@ -137,16 +153,17 @@ pub fn search(
     search: &Search<'_>,
     start: Array2<f64>,
     mut apply: impl FnMut(&Array2<f64>) -> Result<Array2<f64>>,
-) -> Result<Found> {
+) -> Result<RitzPairs> {
     let mut basis = Basis::new(start)?;
     let mut checked = 0;
     for products in 1.. {
+        go_on(search.listener)?;
         let image = apply(basis.last())?;
         let next = blas::parallel(search.threads, || basis.absorb(image))?;
         let m = basis.len();
         let complete = m == search.order;
         let last = products >= search.products || complete;
-        if !last && !search.dear && m > CHECK_ALWAYS && m < checked + checked / 6 {
+        if !last && !search.expensive && m > CHECK_ALWAYS && m < checked + checked / 6 {
             basis.extend(next);
             continue;
         }
@@ -154,7 +171,7 @@ pub fn search(
         let ritz = blas::parallel(search.threads, || Ritz::new(&basis, &next))?;
         let k = (search.wanted)(&ritz.values).map(|k| k.min(m));
         let worst = ritz.residuals.iter().take(k.unwrap_or(m)).fold(0.0f64, |a, b| a.max(*b));
-        (search.watch)(products, worst);
+        search.tell(products, worst);
         if let Some(k) = k.filter(|k| last || ritz.meets(*k, search.tolerance)) {
             return Ok(blas::parallel(search.threads, || {
                 ritz.found(&basis, k, products, complete)
@@ -167,14 +184,15 @@ pub fn search(
         }
         let room = m + next.q.nrows() <= search.basis && m + 2 * next.q.nrows() <= search.order;
         if !room {
-            // As many as are wanted and a block to go on with, but room for at least two new blocks.
+            // As many as are wanted and a block to go on with, but room for at least two new
+            // blocks.
             let keep = k.unwrap_or(m / 2) + next.q.nrows() / 2;
             blas::parallel(search.threads, || basis.restart(&ritz, keep.min(m / 2).max(1)));
             checked = 0;
         }
         basis.extend(next);
     }
-    unreachable!("the loop ends with its products")
+    unreachable!("the loop ends with its products, or with an error")
 }
 
 /// The orthonormal basis and H.
@@ -191,7 +209,7 @@ struct Next {
 
 impl Basis {
     fn new(mut start: Array2<f64>) -> Result<Basis> {
-        blas::orthonormalise(&mut start).map_err(failed)?;
+        blas::orthonormalise(&mut start)?;
         Ok(Basis { blocks: vec![start], h: Array2::zeros((0, 0)) })
     }
 
@@ -233,7 +251,7 @@ impl Basis {
         if m >= w.ncols() {
             return Ok(Next { q: Array2::zeros((0, w.ncols())), r: Array2::zeros((0, b)) });
         }
-        let r = blas::orthonormalise(&mut w).map_err(failed)?;
+        let r = blas::orthonormalise(&mut w)?;
         let pivots = r.diag().mapv(f64::abs);
         let largest = pivots.iter().copied().fold(0.0, f64::max);
         if pivots.iter().all(|p| *p > NEARLY_DEPENDENT * largest) {
@@ -241,7 +259,7 @@ impl Basis {
         }
         // Rows that W had hardly a direction for are arbitrary: they too must leave the basis.
         self.project_out(&mut w);
-        let again = blas::orthonormalise(&mut w).map_err(failed)?;
+        let again = blas::orthonormalise(&mut w)?;
         Ok(Next { q: w, r: again.dot(&r) })
     }
 
@@ -269,7 +287,7 @@ struct Ritz {
 
 impl Ritz {
     fn new(basis: &Basis, next: &Next) -> Result<Ritz> {
-        let (values, vectors) = blas::eigh(basis.h.clone()).map_err(failed)?;
+        let (values, vectors) = blas::eigh(basis.h.clone())?;
         let y = vectors.slice(s![..;-1, ..]).as_standard_layout().into_owned();
         let values: Vec<f64> = values.iter().rev().copied().collect();
         let largest = values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
@@ -292,7 +310,8 @@ impl Ritz {
         u
     }
 
-    /// An eigenvalue is within r of θ, and within r²/gap where the next ones are a gap away from the k wanted.
+    /// An eigenvalue is within r of θ, and within r²/gap where the next ones are a gap away from
+    /// the k wanted.
     fn value_errors(&self, k: usize) -> Vec<f64> {
         let largest = self.values.first().copied().unwrap_or(0.0);
         let next = self.values.get(k).copied().unwrap_or(0.0);
@@ -313,23 +332,21 @@ impl Ritz {
             .all(|i| tolerance.met(self.residuals[i], errors[i], self.values[i] / largest))
     }
 
-    fn found(self, basis: &Basis, k: usize, products: usize, complete: bool) -> Found {
+    fn found(self, basis: &Basis, k: usize, products: usize, complete: bool) -> RitzPairs {
         let vectors = self.vectors(basis, k);
         let value_errors = self.value_errors(k);
         let residuals = self.residuals[..k].to_vec();
-        Found { values: self.values, vectors, residuals, value_errors, products, complete }
+        RitzPairs { values: self.values, vectors, residuals, value_errors, products, complete }
     }
-}
-
-fn failed(info: std::os::raw::c_int) -> Error {
-    Error::Internal(format!("LAPACK failed with info {info} in block Krylov"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listen::Quiet;
 
-    /// A diagonal matrix turned by a reflection, so that its eigenpairs are known and its vectors are dense.
+    /// A diagonal matrix turned by a reflection, so that its eigenpairs are known and its vectors
+    /// are dense.
     struct Known {
         values: Vec<f64>,
         mirror: Array1<f64>,
@@ -358,7 +375,7 @@ mod tests {
             self.reflect(&turned)
         }
 
-        fn find(&self, k: usize, block: usize, basis: usize, products: usize) -> Found {
+        fn find(&self, k: usize, block: usize, basis: usize, products: usize) -> RitzPairs {
             let order = self.values.len();
             let search = Search {
                 order,
@@ -366,15 +383,17 @@ mod tests {
                 products,
                 tolerance: Tolerance { residual: 1e-10, value: 1e-10, score: f64::INFINITY },
                 wanted: &|_| Some(k),
-                dear: true,
+                expensive: true,
                 threads: 1,
-                watch: &|_, _| {},
+                listener: &Quiet,
+                noun: "product",
+                before: 0,
             };
             search_known(self, &search, block)
         }
     }
 
-    fn search_known(known: &Known, options: &Search<'_>, block: usize) -> Found {
+    fn search_known(known: &Known, options: &Search<'_>, block: usize) -> RitzPairs {
         search(options, start(block, options.order, 3), |q| Ok(known.apply(q))).unwrap()
     }
 

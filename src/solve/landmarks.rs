@@ -1,12 +1,13 @@
 //! Landmarks (Nyström): rows that stand for all in the comparisons of kernel PCA.
 //!
-//! Enters: a seeded sample of prepared rows, a kernel. Leaves: m of them and the whitening of their comparisons. With
-//! K_mm = QΛQᵀ over the landmarks, φ(x) = Λ^−½Qᵀk_m(x) has φ(x)ᵀφ(y) = k_m(x)ᵀK_mm⁻¹k_m(y), which is k(x, y) wherever x
-//! or y is a landmark; PCA of φ is kernel PCA of that kernel. Holds the sample, m² numbers and LAPACK's work area.
+//! Enters: a seeded sample of prepared rows, a kernel. Leaves: m of them and the whitening of their
+//! comparisons. With K_mm = QΛQᵀ over the landmarks, φ(x) = Λ^−½Qᵀk_m(x) has φ(x)ᵀφ(y) =
+//! k_m(x)ᵀK_mm⁻¹k_m(y), which is k(x, y) wherever x or y is a landmark; PCA of φ is kernel PCA of
+//! that kernel. Holds the sample, m² numbers and LAPACK's work area.
 
 use super::spectrum::rank_tolerance;
 use crate::blas;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::Kernel;
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 use rand::RngExt;
@@ -33,7 +34,8 @@ pub fn shuffled(n: usize, count: usize, seed: u64) -> Vec<usize> {
     order
 }
 
-/// k-means++: each next one with a chance that grows with its squared distance, in the kernel's space, from those chosen.
+/// k-means++: each next one with a chance that grows with its squared distance, in the kernel's
+/// space, from those chosen.
 pub fn spread_out(kernel: &Kernel, rows: &Array2<f64>, count: usize, seed: u64) -> Vec<usize> {
     let n = rows.nrows();
     let mut rng = Pcg64::new(u128::from(seed), 0x0C1A_57E5);
@@ -79,9 +81,7 @@ impl Landmarks {
     pub fn new(kernel: &Kernel, rows: Array2<f64>, threads: usize) -> Result<Landmarks> {
         let m = rows.nrows();
         let k = kernel.tile(rows.view(), rows.view());
-        let decomposed = blas::parallel(threads, || blas::eigh(k));
-        let (values, vectors) = decomposed
-            .map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
+        let (values, vectors) = blas::parallel(threads, || blas::eigh(k))?;
         let least = rank_tolerance(m as u64, m) * values.iter().last().copied().unwrap_or(0.0);
         let first = values.iter().take_while(|v| **v <= least).count();
         let mut whitening = vectors.slice(s![first.., ..]).to_owned();

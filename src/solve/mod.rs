@@ -1,41 +1,48 @@
 //! Sums → components: build the matrix, decompose it, order and sign and cut, certify.
 //!
 //! ```text
-//! CoMoment ─► problem (A) ─► eigen (dsyevd, or krylov for a few) ─► spectrum ─► rules (k) ─► Solution
+//! CoMoment ─► problem (A) ─► eigen (LAPACK, or krylov for a few) ─► spectrum
+//!          ─► rules (k) ─► Solution
 //! ```
 //!
-//! Holds A twice (once to check the vectors against) and LAPACK's work area: 32d² bytes at the peak.
+//! Holds A twice (once to check the vectors against) and LAPACK's work area: 32d² bytes at the
+//! peak, 24d² where d is so large that another of its routines is used ([`bytes`]).
 
-pub mod dual;
-pub mod hsic;
-pub mod kernel;
-pub mod krylov;
-pub mod landmarks;
-pub mod randomized;
+pub(crate) mod dual;
+pub(crate) mod hsic;
+pub(crate) mod kernel_matrix;
+pub(crate) mod kernel_pca;
+pub(crate) mod krylov;
+pub(crate) mod landmarks;
+pub(crate) mod randomized;
 pub mod rules;
 pub mod scoring;
-pub mod spectrum;
+pub(crate) mod spectrum;
 pub mod supervised;
 
 pub use crate::accumulate::Scaling;
 use crate::accumulate::{CoMoment, Moments, add_outer};
 use crate::blas;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::listen::Quiet;
 use ndarray::{Array1, Array2, Axis};
 use rules::{Components, Rules};
 use serde::{Deserialize, Serialize};
 use spectrum::{Spectrum, rank_tolerance};
 
-/// From this order on a few eigenpairs are looked for by block Krylov; below, the whole spectrum takes half a second.
+/// From this order on a few eigenpairs are looked for by block Krylov; below, the whole spectrum
+/// takes half a second.
 const FEW_FROM: usize = 2_000;
 
 /// A few: one in this many.
 const FEW: usize = 20;
 
-/// Vectors of a block beyond k: products in memory are cheap, so it is the number of vectors that counts.
+/// Vectors of a block beyond k: products in memory are cheap, so it is the number of vectors that
+/// counts.
 const SPARE: usize = 4;
 
-/// When the pairs of a matrix in memory are as good as dsyevd's, which promises a residual and no more.
+/// When the pairs of a matrix in memory are as good as dsyevd's, which promises a residual and no
+/// more.
 const EXACT: krylov::Tolerance = krylov::Tolerance::residual(1e-12);
 
 /// How components are computed.
@@ -96,7 +103,7 @@ pub struct Solution {
 }
 
 /// What can be checked after the fact.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Certificate {
     /// max ‖Av − λv‖ / λ₁ over the kept components.
     pub max_residual: f64,
@@ -119,7 +126,7 @@ pub struct Certificate {
 pub struct Iteration {
     /// Passes over the data.
     pub passes: usize,
-    /// `--tolerance`.
+    /// ⟦tolerance⟧ as asked.
     pub tolerance: f64,
     /// Bound on the relative error of each kept eigenvalue.
     pub eigenvalue_errors: Vec<f64>,
@@ -129,7 +136,31 @@ pub struct Iteration {
     pub unconverged: Vec<usize>,
 }
 
-/// Bytes at the peak of [`solve`] for d features: A, its copy that becomes the vectors, the work area.
+impl Iteration {
+    /// Of the first pairs found.
+    fn new(
+        found: &krylov::RitzPairs,
+        tolerance: krylov::Tolerance,
+        kept: usize,
+        passes: usize,
+    ) -> Iteration {
+        let missed = found.unconverged(tolerance).into_iter().filter(|i| *i < kept);
+        Iteration {
+            passes,
+            tolerance: tolerance.residual,
+            eigenvalue_errors: found.value_errors[..kept].to_vec(),
+            residuals: found.residuals[..kept].to_vec(),
+            unconverged: missed.map(|i| i + 1).collect(),
+        }
+    }
+
+    fn max_residual(&self) -> f64 {
+        self.residuals.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// Bytes at the peak of [`solve`] for d features: A, its copy that becomes the vectors, the work
+/// area.
 pub fn bytes(d: u64) -> u64 {
     blas::eigh_bytes(d).saturating_add(8u64.saturating_mul(d.saturating_mul(d)))
 }
@@ -178,7 +209,8 @@ pub(crate) struct Eigen {
     pub sum: Option<f64>,
 }
 
-/// All eigenpairs by dsyevd; or the leading ones by block Krylov where a few of many are asked for and it converges.
+/// All eigenpairs by dsyevd; or the leading ones by block Krylov where a few of many are asked for
+/// and it converges.
 pub(crate) fn eigen(
     a: &Array2<f64>,
     tolerance: f64,
@@ -189,9 +221,7 @@ pub(crate) fn eigen(
     if let Some(eigen) = few(a, tolerance, bound, asked, threads)? {
         return Ok(eigen);
     }
-    let decomposed = blas::parallel(threads, || blas::eigh(a.clone()));
-    let (values, vectors) = decomposed
-        .map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
+    let (values, vectors) = blas::parallel(threads, || blas::eigh(a.clone()))?;
     let sum = Some(values.sum());
     Ok(Eigen {
         spectrum: Spectrum::whole(values.iter().rev().copied(), tolerance, bound),
@@ -220,9 +250,11 @@ fn few(
         products: order / 3 / block,
         tolerance: EXACT,
         wanted: &|_| Some(k),
-        dear: false,
+        expensive: false,
         threads,
-        watch: &|_, _| {},
+        listener: &Quiet,
+        noun: "product",
+        before: 0,
     };
     let found = krylov::search(&search, krylov::start(block, order, 0), |q| {
         Ok(blas::parallel(threads, || q.dot(a)))
@@ -237,7 +269,8 @@ fn few(
 
 /// The seed's matrix: S, S + Wμμᵀ without centring, either over the standard deviations.
 ///
-/// A feature without spread has no standard deviation to divide by and is left out when standardizing.
+/// A feature without spread has no standard deviation to divide by and is left out when
+/// standardizing.
 fn problem(
     sums: CoMoment,
     scaling: Scaling,
@@ -272,8 +305,7 @@ fn certify(
         orthogonality: orthogonality(u),
         trace_error,
         mixed_error,
-        lost_digits: None,
-        iteration: None,
+        ..Certificate::default()
     }
 }
 
@@ -304,11 +336,10 @@ fn over_roots(rows: &mut Array2<f64>, spectrum: &Spectrum) {
 
 /// Makes rows that are orthonormal but for rounding so to the last digit, and signs them.
 ///
-/// Rounding of a decomposed square is felt by v/σ as λ₁/λᵢ: leading components keep their digits, small ones are
-/// made orthogonal to them.
-fn settle(u: &mut Array2<f64>, threads: usize) -> Result<()> {
-    let failed = |info| Error::Internal(format!("LAPACK dgeqrf failed with info {info}"));
-    blas::parallel(threads, || blas::orthonormalise(u)).map_err(failed)?;
+/// Rounding of a decomposed square is felt by v/σ as λ₁/λᵢ: leading components keep their digits,
+/// small ones are made orthogonal to them.
+fn orthonormalise_and_sign(u: &mut Array2<f64>, threads: usize) -> Result<()> {
+    blas::parallel(threads, || blas::orthonormalise(u))?;
     spectrum::fix_signs(u);
     Ok(())
 }

@@ -1,16 +1,16 @@
 //! The randomized form: block Krylov with a pass over the data for every product.
 //!
-//! The operator is the seed's matrix, never formed. With S the centred co-moment, W the weight, μ the
-//! mean and D the deviations (I without standardizing), for vectors q as rows:
+//! The operator is the seed's matrix, never formed. With S the centred co-moment, W the weight, μ
+//! the mean and D the deviations (I without standardizing), for vectors q as rows:
 //!
 //! ```text
 //! q A = (q D⁻¹ (S + W μμᵀ)) D⁻¹          the second term only without centring
 //! ```
 //!
-//! A pass gives p S for p = q D⁻¹; the rest is done here, in memory, and cancels nothing. Holds what
-//! [`krylov`](super::krylov) holds.
+//! A pass gives p S for p = q D⁻¹; the rest is done here, in memory, and cancels nothing. Holds
+//! what [`krylov`](super::krylov) holds.
 
-use super::krylov::{Found, Tolerance};
+use super::krylov::{RitzPairs, Tolerance};
 use super::rules::{Components, Rules, cumulated};
 use super::spectrum::{self, Spectrum, rank_tolerance};
 use super::{Certificate, Form, Iteration, Scaling, Solution};
@@ -119,19 +119,14 @@ impl Operator {
     /// The solution, or why there is none.
     pub fn solution(
         &self,
-        found: Found,
+        found: RitzPairs,
         asked: Components,
         tolerance: Tolerance,
         passes: usize,
     ) -> Result<Solution> {
         let k = found.vectors.nrows();
         if k == 0 && matches!(asked, Components::Ratio(_)) {
-            let share = cumulated(&found.values, self.trace()).last().unwrap_or(0.0);
-            return Err(Error::Misuse(format!(
-                "⟦components={asked}⟧ is out of reach of the randomized form: {} components explain {:.1} % of the variance; give a number of components, or allow more memory for an exact form",
-                found.values.len(),
-                100.0 * share
-            )));
+            return Err(self.out_of_reach(&found, asked));
         }
         let (moments, order) = (&self.moments, self.order());
         let bound = super::rank_bound(moments.rows, order, self.scaling);
@@ -146,23 +141,14 @@ impl Operator {
         let kept = k.min(spectrum.above);
         let mut components = found.vectors.slice(ndarray::s![..kept, ..]).to_owned();
         spectrum::fix_signs(&mut components);
-        let kept_of = |all: &[f64]| all[..kept].to_vec();
-        let unconverged =
-            found.unconverged(tolerance).into_iter().filter(|i| *i < kept).map(|i| i + 1).collect();
-        let iteration = Iteration {
-            passes,
-            tolerance: tolerance.residual,
-            eigenvalue_errors: kept_of(&found.value_errors),
-            residuals: kept_of(&found.residuals),
-            unconverged,
-        };
+        let iteration = Iteration::new(&found, tolerance, kept, passes);
         let certificate = Certificate {
-            max_residual: iteration.residuals.iter().copied().fold(0.0, f64::max),
+            max_residual: iteration.max_residual(),
             orthogonality: super::orthogonality(&components),
             trace_error: found.complete.then(|| super::relative(trace, found.values.iter().sum())),
             mixed_error: moments.mixed_error,
-            lost_digits: None,
             iteration: Some(iteration),
+            ..Certificate::default()
         };
         let (rank, eigenvalues) = (spectrum.rank(), spectrum.values);
         let (active, scale) = (self.active.clone(), self.scale.clone());
@@ -177,6 +163,16 @@ impl Operator {
             rules,
             certificate,
         })
+    }
+
+    fn out_of_reach(&self, found: &RitzPairs, asked: Components) -> Error {
+        let share = 100.0 * cumulated(&found.values, self.trace()).last().unwrap_or(0.0);
+        Error::Misuse(format!(
+            "⟦components={asked}⟧ is out of reach of the randomized form: {} components explain \
+             {share:.1} % of the variance; give a number of components, or allow more memory for \
+             an exact form",
+            found.values.len()
+        ))
     }
 
     /// Remembers the error of f32 products.

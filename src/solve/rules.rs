@@ -58,7 +58,8 @@ impl FromStr for Components {
             (Ok(k), _) => Ok(Components::Count(k)),
             (_, Ok(r)) if r > 0.0 && r < 1.0 => Ok(Components::Ratio(r)),
             _ => Err(format!(
-                "'{text}' is neither a number of components, a ratio between 0 and 1, mle, elbow nor all"
+                "'{text}' is neither a number of components, a ratio between 0 and 1, mle, elbow \
+                 nor all"
             )),
         }
     }
@@ -190,10 +191,12 @@ fn elbow(values: &[f64]) -> Option<usize> {
 
 /// Minka's evidence for each k, by its Laplace approximation; the best k.
 ///
-/// With λ the covariance eigenvalues (over n), v the mean of those not kept and λ̂ = (λ_1…λ_k, v…v):
+/// With λ the covariance eigenvalues (over n), v the mean of those not kept and λ̂ = (λ_1…λ_k,
+/// v…v):
 ///
 /// ```text
-/// log p = log p(U) − n/2 Σ_{i≤k} log λ_i − n(d−k)/2 log v + (m+k)/2 log 2π − log|A_z|/2 − k/2 log n
+/// log p = log p(U) − n/2 Σ_{i≤k} log λ_i − n(d−k)/2 log v
+///         + (m+k)/2 log 2π − log|A_z|/2 − k/2 log n
 /// log p(U) = −k log 2 + Σ_{i≤k} [log Γ((d−i+1)/2) − (d−i+1)/2 log π]        m = dk − k(k+1)/2
 /// log|A_z| = Σ_{i≤k} Σ_{j>i} log[(1/λ̂_j − 1/λ̂_i)(λ_i − λ_j) n]
 /// ```
@@ -232,7 +235,7 @@ fn evidence(lambda: &[f64], n: f64) -> Vec<f64> {
     for k in 1..d {
         let new = k - 1;
         let half = (d - new) as f64 / 2.0;
-        log_prior += ln_gamma(half) - half * PI.ln() - LN_2;
+        log_prior += libm::lgamma(half) - half * PI.ln() - LN_2;
         log_kept += lambda[new].ln();
         rest -= lambda[new];
         let v = (rest / (d - k) as f64).max(f64::MIN_POSITIVE);
@@ -258,17 +261,6 @@ fn evidence(lambda: &[f64], n: f64) -> Vec<f64> {
         );
     }
     out
-}
-
-unsafe extern "C" {
-    fn lgamma_r(x: f64, sign: *mut std::os::raw::c_int) -> f64;
-}
-
-/// log Γ for positive x, from the C library.
-fn ln_gamma(x: f64) -> f64 {
-    let mut sign = 0;
-    // SAFETY: pure but for the sign, which it writes to our own variable.
-    unsafe { lgamma_r(x, &mut sign) }
 }
 
 #[cfg(test)]
@@ -300,7 +292,7 @@ mod tests {
         let mut p = -(k as f64) * 2f64.ln();
         for i in 0..k {
             let half = (d - i) as f64 / 2.0;
-            p += ln_gamma(half) - half * PI.ln();
+            p += libm::lgamma(half) - half * PI.ln();
         }
         let m = (d * k) as f64 - (k * (k + 1)) as f64 / 2.0;
         let mut log_a = 0.0;

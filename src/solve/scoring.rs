@@ -1,15 +1,15 @@
 //! Scores of features against a label (seed, "Supervised PCA Using Scoring"; Bair et al. 2006).
 //!
 //! ```text
-//! numeric label   s_j = x_jᵀy / √(x_jᵀx_j)                      on centred columns (raw ones without centring)
-//! classes         s_j = √(Σ_c W_c (μ_cj − μ_j)² / x_jᵀx_j)      the root of the between-class share
+//! numeric label   s_j = x_jᵀy / √(x_jᵀx_j)                  centred columns, or raw ones
+//! classes         s_j = √(Σ_c W_c (μ_cj − μ_j)² / x_jᵀx_j)  the root of the between-class share
 //! ```
 //!
-//! The second is of centred columns always. For two classes it is the first's magnitude over √(W p (1−p)), the norm of a centred 0/1 label. A
-//! feature without spread scores 0.
+//! The second is of centred columns always. For two classes it is the first's magnitude over √(W p
+//! (1−p)), the norm of a centred 0/1 label. A feature without spread scores 0.
 
 use super::Scaling;
-use crate::accumulate::{ClassMoments, CrossMoments, Moments};
+use crate::accumulate::{ClassMoments, CrossMoments, LabelMoments, Moments};
 use ndarray::Array1;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,14 @@ fn over_root(value: f64, square: f64) -> f64 {
     if square > 0.0 { value / square.sqrt() } else { 0.0 }
 }
 
+/// The score of each feature against labels; the first of several numeric ones counts.
+pub fn scores(labels: &LabelMoments, scaling: Scaling) -> Array1<f64> {
+    match labels {
+        LabelMoments::Classes(c) => classes(c),
+        LabelMoments::Numbers(c) => numeric(c, scaling),
+    }
+}
+
 /// Against one numeric label.
 pub fn numeric(sums: &CrossMoments, scaling: Scaling) -> Array1<f64> {
     let squares = squares(&sums.moments, scaling);
@@ -56,7 +64,8 @@ pub fn numeric(sums: &CrossMoments, scaling: Scaling) -> Array1<f64> {
     Array1::from_shape_fn(squares.len(), |j| over_root(sums.m[[0, j]] + raw(j), squares[j]))
 }
 
-/// Against classes. Centred even where columns are not: raw columns would be scored by the size of their means.
+/// Against classes. Centred even where columns are not: raw columns would be scored by the size of
+/// their means.
 pub fn classes(sums: &ClassMoments) -> Array1<f64> {
     let squares = &sums.moments.squares;
     let between =

@@ -1,7 +1,7 @@
 //! Eigenpairs as LAPACK gives them → eigenpairs as we promise them.
 //!
-//! Descending; the entry of largest magnitude of each vector positive; values that are only rounding
-//! not counted in the rank and reported as 0.
+//! Descending; the entry of largest magnitude of each vector positive; values that are only
+//! rounding not counted in the rank and reported as 0.
 
 use ndarray::{Array1, Array2};
 
@@ -17,7 +17,8 @@ pub struct Spectrum {
 }
 
 impl Spectrum {
-    /// From all values, descending; `tolerance` is relative to the first, `bound` the largest possible rank.
+    /// From all values, descending; `tolerance` is relative to the first, `bound` the largest
+    /// possible rank.
     pub fn whole(values: impl Iterator<Item = f64>, tolerance: f64, bound: usize) -> Spectrum {
         Spectrum::new(values, tolerance, bound, true)
     }
@@ -75,8 +76,8 @@ pub fn fix_signs(vectors: &mut Array2<f64>) {
     vectors.rows_mut().into_iter().for_each(fix_sign);
 }
 
-/// eps × size: size is the order of the matrix, or √terms where that is larger, since the rounding of a
-/// sum of that many products grows like its random walk.
+/// eps × size: size is the order of the matrix, or √terms where that is larger, since the rounding
+/// of a sum of that many products grows like its random walk.
 pub fn rank_tolerance(terms: u64, order: usize) -> f64 {
     f64::EPSILON * (order as f64).max((terms as f64).sqrt())
 }

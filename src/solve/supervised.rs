@@ -1,7 +1,8 @@
-//! Supervised PCA (seed, "Supervised PCA Using HSIC" and "Dual Supervised PCA"): M = XHΔ → components.
+//! Supervised PCA (seed, "Supervised PCA Using HSIC" and "Dual Supervised PCA"): M = XHΔ →
+//! components.
 //!
-//! K_y = ΔΔᵀ enters only through M, which is d × r: the seed's XHK_yHXᵀ is MMᵀ. With rows of Mᵀ as they are
-//! accumulated (r × d):
+//! K_y = ΔΔᵀ enters only through M, which is d × r: the seed's XHK_yHXᵀ is MMᵀ. With rows of Mᵀ as
+//! they are accumulated (r × d):
 //!
 //! ```text
 //! primal   MMᵀ U = U Λ                  d × d
@@ -9,15 +10,15 @@
 //! HSIC of the scores = Σ λ over the kept components / (n−1)²
 //! ```
 //!
-//! Holds M and the smaller square with LAPACK's work area (32·min(d, r)² bytes), unless the other form is
-//! asked for.
+//! Holds M and the smaller square with LAPACK's work area (32·min(d, r)² bytes), unless the other
+//! form is asked for.
 
 use super::rules::{Components, Rules};
 use super::spectrum::{self, rank_tolerance};
 use super::{Certificate, Form, Scaling, Solution};
 use crate::accumulate::{ClassMoments, Moments};
 use crate::blas;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::source::labels::{Class, ClassValue};
 use ndarray::{Array1, Array2, Axis};
 use serde::{Deserialize, Serialize};
@@ -86,15 +87,14 @@ pub fn solve(
         components =
             blas::parallel(threads, || components.dot(&m)).as_standard_layout().into_owned();
         super::over_roots(&mut components, &eigen.spectrum);
-        super::settle(&mut components, threads)?;
+        super::orthonormalise_and_sign(&mut components, threads)?;
     }
     let certificate = Certificate {
         max_residual: max_residual(&m, &components, &eigen.spectrum.values),
         orthogonality: super::orthogonality(&components),
         trace_error: eigen.sum.map(|sum| super::relative(trace, sum)),
         mixed_error: moments.mixed_error,
-        lost_digits: None,
-        iteration: None,
+        ..Certificate::default()
     };
     let (rank, eigenvalues) = (eigen.spectrum.rank(), eigen.spectrum.values);
     Ok(Solution { form, active, scale, components, eigenvalues, rank, trace, rules, certificate })
@@ -117,8 +117,9 @@ fn max_residual(m: &Array2<f64>, u: &Array2<f64>, values: &Array1<f64>) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// The rows of Δ for the linear kernel over several label columns, one per class: one-hot for columns whose values are
-/// classes, the number itself for the others. For one column of classes that is the identity: the delta kernel.
+/// The rows of Δ for the linear kernel over several label columns, one per class: one-hot for
+/// columns whose values are classes, the number itself for the others. For one column of classes
+/// that is the identity: the delta kernel.
 pub fn one_hot(classes: &[Class], numeric: &[bool]) -> Array2<f64> {
     let mut columns: Vec<Array1<f64>> = Vec::new();
     for (at, numeric) in numeric.iter().enumerate() {
@@ -137,13 +138,15 @@ pub fn one_hot(classes: &[Class], numeric: &[bool]) -> Array2<f64> {
     Array2::from_shape_fn((classes.len(), columns.len()), |(c, r)| columns[r][c])
 }
 
-/// K over the distinct labels = LLᵀ, so that Δ = (one-hot) L: Lᵀ times the class sums is Mᵀ for the rbf kernel.
+/// K over the distinct labels = LLᵀ, so that Δ = (one-hot) L: Lᵀ times the class sums is Mᵀ for the
+/// rbf kernel.
 pub fn rbf_over_classes(sums: &ClassMoments, gamma: f64, threads: usize) -> Result<Array2<f64>> {
     let (factor, _) = label_factor(&sums.classes, gamma, threads)?;
     Ok(blas::parallel(threads, || factor.dot(&sums.m)))
 }
 
-/// Lᵀ with K = LLᵀ over the distinct labels, and the eigenvalues of K, ascending, that its rows belong to.
+/// Lᵀ with K = LLᵀ over the distinct labels, and the eigenvalues of K, ascending, that its rows
+/// belong to.
 pub fn label_factor(
     classes: &[Class],
     gamma: f64,
@@ -156,9 +159,7 @@ pub fn label_factor(
     let c = points.len();
     let kernel =
         Array2::from_shape_fn((c, c), |(i, j)| (-gamma * distance(&points[i], &points[j])).exp());
-    let decomposed = blas::parallel(threads, || blas::eigh(kernel));
-    let (values, vectors) = decomposed
-        .map_err(|info| Error::Internal(format!("LAPACK dsyevd failed with info {info}")))?;
+    let (values, vectors) = blas::parallel(threads, || blas::eigh(kernel))?;
     // Lᵀ = Ω^½ Qᵀ; what rounding makes negative is 0.
     let mut factor = vectors;
     factor.rows_mut().into_iter().zip(&values).for_each(|(mut row, v)| row *= v.max(0.0).sqrt());

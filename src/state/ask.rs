@@ -6,7 +6,7 @@
 use super::Select;
 use crate::accumulate::{ClassMoments, CrossMoments, Moments};
 use crate::error::{Error, Place, Result};
-use crate::model::{ClassReport, KernelSide, LabelReport, ScoringReport};
+use crate::model::{ClassReport, KernelParts, LabelReport, ScoringReport};
 use crate::solve::rules::Components;
 use crate::solve::scoring;
 use crate::solve::supervised::{self, LabelKernel};
@@ -67,7 +67,7 @@ pub struct Fitted {
     /// What labels add.
     pub supervision: Option<Supervision>,
     /// What a kernel adds.
-    pub kernel: Option<KernelSide>,
+    pub kernel: Option<KernelParts>,
 }
 
 /// What labels add to a model.
@@ -137,9 +137,9 @@ impl Gathered {
     }
 
     /// Only these features.
-    pub fn part(mut self, kept: &[usize]) -> Gathered {
+    pub fn select_features(mut self, kept: &[usize]) -> Gathered {
         let columns = |m: &Array2<f64>| m.select(Axis(1), kept).as_standard_layout().into_owned();
-        self.moments = self.moments.part(kept);
+        self.moments = self.moments.select_features(kept);
         self.m = columns(&self.m);
         self.classes = self.classes.map(|c| ClassMoments {
             moments: self.moments.clone(),

@@ -13,8 +13,7 @@
 
 use super::State;
 use super::solve::{Select, Solve};
-use super::sums::{LabelMoments, Sums};
-use crate::accumulate::{Accumulate, CoMoment};
+use crate::accumulate::{Accumulate, CoMoment, FinishedSums, LabelMoments, Sums};
 use crate::blas;
 use crate::error::{Error, Result};
 use crate::model::{Method, Model};
@@ -133,7 +132,7 @@ impl State {
     }
 
     fn classes(&self) -> Vec<Class> {
-        match self.whole().label_moments() {
+        match self.whole().finish().labels {
             Some(LabelMoments::Classes(c)) => c.classes,
             _ => Vec::new(),
         }
@@ -157,7 +156,7 @@ impl State {
         // B = M Uᵀ (U S Uᵀ)⁻¹
         let gram = u.dot(&square(&known.second)).dot(&u.t()).as_standard_layout().into_owned();
         let right = u.dot(&part(&known.m).t()).as_standard_layout().into_owned();
-        let Ok(b) = blas::solve_spd(gram, right) else { return Ok(f64::INFINITY) };
+        let Some(b) = blas::solve_spd(gram, right)? else { return Ok(f64::INFINITY) };
         let p = b.t().dot(&u);
         let mean = |c: &CoMoment| c.moments.mean.select(Axis(0), &kept);
         let off = (&held.mean - &known.mean) - p.dot(&(mean(&held.second) - mean(&known.second)));
@@ -174,9 +173,10 @@ fn side(sums: &Sums, classes: &[Class]) -> Result<Side> {
                 .into(),
         )
     };
-    let second = sums.co_moment().ok_or_else(missing)?;
+    let FinishedSums { covariance, labels } = sums.clone().finish();
+    let second = covariance.ok_or_else(missing)?;
     let weight = second.moments.weight;
-    match sums.label_moments().ok_or_else(missing)? {
+    match labels.ok_or_else(missing)? {
         LabelMoments::Numbers(c) => {
             Ok(Side { second, m: c.m, mean: c.labels.mean, spread: c.labels.squares })
         }
@@ -197,7 +197,7 @@ fn side(sums: &Sums, classes: &[Class]) -> Result<Side> {
     }
 }
 
-/// 1, 2, 3, 5, 8, … and all.
+/// 1, 2, 4, 7, 12, … and all.
 fn grid(d: usize) -> Vec<usize> {
     let mut tries: Vec<usize> = vec![1];
     while let Some(next) = tries.last().map(|t| (t * 8).div_ceil(5)).filter(|t| *t < d) {

@@ -31,13 +31,12 @@
 pub mod ask;
 pub mod folds;
 mod solve;
-pub mod sums;
 
 pub use solve::{Select, Solve};
 
-use crate::accumulate::{Accumulate, MOST_ROWS, Parts, Stored};
+use crate::accumulate::{Accumulate, MOST_ROWS, Parts, Stored, Sums, SumsKind};
 use crate::error::{Error, Place, Result};
-use crate::model::LedgerEntry;
+use crate::model::InputEntry;
 use crate::model::container::{self, Content};
 use crate::source::block::Precision;
 use crate::source::labels::ClassValue;
@@ -47,7 +46,6 @@ use arrow_schema::Schema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use sums::{LabelsWanted, Sums, Wanted};
 
 /// Digits that may be lost by subtraction before no model is made.
 const REFUSE_FROM_DIGITS: f64 = 14.0;
@@ -80,7 +78,7 @@ pub struct About {
     /// What was met: rows read, dropped, unlabelled; missing and rounded cells per feature.
     pub tally: StateTally,
     /// What was read.
-    pub ledger: Vec<LedgerEntry>,
+    pub ledger: Vec<InputEntry>,
     /// Largest ratio of a feature's spread before and after a subtraction; 1 without one.
     pub cancellation: f64,
     /// The group, of a scan by group.
@@ -195,9 +193,15 @@ impl State {
             version: env!("CARGO_PKG_VERSION").into(),
         };
         let features = about.columns.len();
-        let wanted =
-            Wanted { features, second: true, nulls: Nulls::Error, labels: None, threads: 1 };
-        Ok(State { about, sums: vec![Sums::new(&wanted)] })
+        let kind = SumsKind {
+            features,
+            covariance: true,
+            nulls: Nulls::Error,
+            labels: None,
+            threads: 1,
+            around: None,
+        };
+        Ok(State { about, sums: vec![Sums::new(&kind)] })
     }
 
     /// Adds rows that another engine holds; the columns are found by name.
@@ -281,7 +285,7 @@ impl State {
     }
 
     /// Refuses inputs that are in the ledger, or whose name is there with other content.
-    pub fn admit(&self, entries: &[LedgerEntry]) -> Result<()> {
+    pub fn admit(&self, entries: &[InputEntry]) -> Result<()> {
         let ledger = self.ledger();
         let known = entries.iter().find_map(|entry| Some((entry, ledger.known(entry)?)));
         match known {
@@ -356,6 +360,7 @@ impl State {
     /// The file's bytes: a function of the state alone.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut parts = Parts::default();
+        self.sums.iter().try_for_each(Sums::check_storable)?;
         self.sums
             .iter()
             .enumerate()
@@ -393,7 +398,7 @@ impl State {
             .map(|i| Sums::restore(&format!("fold{i}"), d, &mut parts))
             .collect::<std::result::Result<Vec<_>, _>>();
         let sums = sums.map_err(damaged)?;
-        let labelled = sums.iter().all(|s| s.labels.is_some() == about.labels.is_some());
+        let labelled = sums.iter().all(|s| s.has_labels() == about.labels.is_some());
         if !sums.iter().all(|s| s.fits(&sums[0])) || !labelled {
             return Err(damaged("its sums do not go together".into()));
         }
@@ -411,17 +416,6 @@ impl State {
         State::from_bytes(&bytes).map_err(|problem| Error::model(path, problem))
     }
 
-    /// The sums that more rows like these are added to.
-    pub fn wanted(&self, labels: Option<LabelsWanted>, threads: usize) -> Wanted {
-        Wanted {
-            features: self.about.columns.len(),
-            second: self.sums[0].second.is_some(),
-            nulls: self.about.nulls,
-            labels,
-            threads,
-        }
-    }
-
     /// Takes the sums out, to go on with.
     pub fn into_sums(self) -> (About, Vec<Sums>) {
         (self.about, self.sums)
@@ -431,19 +425,19 @@ impl State {
 /// Inputs by content and by name: looking up ten thousand files takes no longer than reading their footers.
 #[derive(Debug, Default)]
 pub struct Ledger<'a> {
-    by_content: HashMap<(u64, u64, &'a str), &'a LedgerEntry>,
-    by_path: HashMap<&'a str, &'a LedgerEntry>,
+    by_content: HashMap<(u64, u64, &'a str), &'a InputEntry>,
+    by_path: HashMap<&'a str, &'a InputEntry>,
 }
 
 impl<'a> Ledger<'a> {
     /// Adds an input.
-    pub fn add(&mut self, entry: &'a LedgerEntry) {
+    pub fn add(&mut self, entry: &'a InputEntry) {
         self.by_content.entry((entry.size, entry.rows, &entry.footer_hash)).or_insert(entry);
         self.by_path.entry(&entry.path).or_insert(entry);
     }
 
     /// What is known of an input.
-    pub fn known(&self, entry: &LedgerEntry) -> Option<Known> {
+    pub fn known(&self, entry: &InputEntry) -> Option<Known> {
         let named = self.by_path.get(entry.path.as_str());
         let content = self.by_content.get(&(entry.size, entry.rows, entry.footer_hash.as_str()));
         let same = [named, content].into_iter().flatten().find(|e| e.is_same(entry));

@@ -1,9 +1,8 @@
 //! Sums → model: any method they allow, on any of their columns, without touching the data.
 
 use super::ask::{Ask, Fitted, Gathered, LabelSpec, identity_of, narrowed};
-use super::sums::LabelMoments;
 use super::{REFUSE_FROM_DIGITS, State, WARN_FROM_DIGITS};
-use crate::accumulate::CoMoment;
+use crate::accumulate::{Accumulate, CoMoment, FinishedSums, LabelMoments};
 use crate::error::{Error, Result};
 use crate::model::{Method, Model, Provenance, ScoringReport};
 use crate::solve::rules::Components;
@@ -11,7 +10,7 @@ use crate::solve::scoring::{self, Keep, Score};
 use crate::solve::supervised::LabelKernel;
 use crate::solve::{Form, Scaling, solve};
 use crate::source::{Features, LabelRead, Tally};
-use ndarray::{Array1, Axis};
+use ndarray::Array1;
 use std::path::PathBuf;
 
 /// What model to make of a state.
@@ -66,53 +65,21 @@ impl Default for Solve {
 /// The sums of a state, finished and cut to some features.
 struct Finished {
     features: Features,
-    second: Option<CoMoment>,
-    labels: Option<LabelMoments>,
+    sums: FinishedSums,
     tally: Tally,
 }
 
 impl Finished {
-    fn part(self, kept: &[usize]) -> Finished {
+    fn select_features(self, kept: &[usize]) -> Finished {
         let keep: std::collections::HashSet<usize> = kept.iter().copied().collect();
         let gone: Vec<usize> = (0..self.features.len()).filter(|j| !keep.contains(j)).collect();
         if gone.is_empty() {
             return self;
         }
-        let second = self.second.map(|c| {
-            let s =
-                c.s.select(Axis(0), kept).select(Axis(1), kept).as_standard_layout().into_owned();
-            CoMoment { moments: c.moments.part(kept), s }
-        });
         Finished {
             features: self.features.without(&gone),
-            second,
-            labels: self.labels.map(|l| l.part(kept)),
+            sums: self.sums.select_features(kept),
             tally: narrowed(self.tally, kept),
-        }
-    }
-}
-
-impl LabelMoments {
-    fn part(self, kept: &[usize]) -> LabelMoments {
-        match self {
-            LabelMoments::Classes(mut c) => {
-                c.moments = c.moments.part(kept);
-                c.m = c.m.select(Axis(1), kept).as_standard_layout().into_owned();
-                LabelMoments::Classes(c)
-            }
-            LabelMoments::Numbers(mut c) => {
-                c.moments = c.moments.part(kept);
-                c.m = c.m.select(Axis(1), kept).as_standard_layout().into_owned();
-                LabelMoments::Numbers(c)
-            }
-        }
-    }
-
-    /// The score of each feature; the first label column counts.
-    pub(super) fn scores(&self, scaling: Scaling) -> Array1<f64> {
-        match self {
-            LabelMoments::Classes(c) => scoring::classes(c),
-            LabelMoments::Numbers(c) => scoring::numeric(c, scaling),
         }
     }
 }
@@ -143,22 +110,19 @@ impl State {
                 "note: {rows} were dropped for nulls in any feature of the state, also those that are left out here"
             ));
         }
-        let sums = self.whole();
         let finished = Finished {
             features: self.about.columns.clone(),
-            second: sums.co_moment(),
-            labels: sums.label_moments(),
+            sums: self.whole().finish(),
             tally: self.about.tally.clone().into(),
         };
-        drop(sums);
         let mut finished = match &ask.features {
-            Some(kept) => finished.part(kept),
+            Some(kept) => finished.select_features(kept),
             None => finished,
         };
         let (mut report, mut scores) = (None, None);
         if let Some(select) = ask.select {
             let (cut, kept, all) = self.select(&finished, ask, select, say)?;
-            finished = finished.part(&kept);
+            finished = finished.select_features(&kept);
             (report, scores) = (Some(cut), Some(all));
         }
         self.model(finished, ask, report, scores, say)
@@ -171,7 +135,7 @@ impl State {
         select: Select,
         say: &dyn Fn(String),
     ) -> Result<(ScoringReport, Vec<usize>, Array1<f64>)> {
-        let (Some(labels), Some(about)) = (&finished.labels, &self.about.labels) else {
+        let (Some(labels), Some(about)) = (&finished.sums.labels, &self.about.labels) else {
             return Err(Error::Misuse(
                 "this state has no labels to score by; scan with ⟦label⟧".into(),
             ));
@@ -181,7 +145,7 @@ impl State {
                 "features are scored against one label column; scan with one ⟦label⟧".into(),
             ));
         }
-        let scores = labels.scores(ask.scaling);
+        let scores = scoring::scores(labels, ask.scaling);
         let label = (about.columns.join(", "), about.classes);
         let asked = self.asked(ask, &finished.features, say);
         let (kept, report) = asked.selected(&scores, label, select).map_err(Error::Misuse)?;
@@ -258,7 +222,7 @@ impl State {
         if ask.method == Method::Spca && ask.label_kernel != Some(LabelKernel::Identity) {
             return self.supervised(ask, asked, finished);
         }
-        let Finished { second, tally, .. } = finished;
+        let Finished { sums: FinishedSums { covariance: second, .. }, tally, .. } = finished;
         let covariance = |second: Option<CoMoment>| {
             let second = second.ok_or_else(|| {
                 Error::Misuse("this state has no covariance; scan with ⟦for=pca⟧".into())
@@ -286,7 +250,7 @@ impl State {
     }
 
     fn supervised(&self, ask: &Solve, asked: &Ask<'_>, finished: Finished) -> Result<Fitted> {
-        let Finished { second, labels, tally, .. } = finished;
+        let Finished { sums: FinishedSums { covariance: second, labels }, tally, .. } = finished;
         let spec = self.label_spec(ask)?;
         if ask.with_variance && second.is_none() {
             (asked.say)(

@@ -1,7 +1,7 @@
 //! Mean and spread of each feature on its own, in one pass.
 //!
-//! Enters: blocks, missing cells allowed. Leaves: [`Moments`]. Holds five vectors of d. Chan's rule per
-//! feature, with the weight of its own present cells:
+//! Enters: blocks, missing cells allowed. Leaves: [`Moments`]. Holds five vectors of d. Chan's rule
+//! per feature, with the weight of its own present cells:
 //!
 //! ```text
 //! q  += q_b + W_a W_b / (W_a + W_b) · δ²        q = Σ w (x−μ)², δ = μ_b − μ
@@ -14,7 +14,7 @@ use ndarray::{Array1, Array2, Zip};
 
 /// n, W, μ and Σ w (x−μ)² of the rows so far.
 #[derive(Debug, Clone)]
-pub struct Spread {
+pub struct FeatureMoments {
     rows: u64,
     weight: f64,
     /// Weight of each feature's present cells.
@@ -23,10 +23,10 @@ pub struct Spread {
     squares: Array1<f64>,
 }
 
-impl Spread {
+impl FeatureMoments {
     /// Of no rows yet.
-    pub fn new(d: usize) -> Spread {
-        Spread {
+    pub fn new(d: usize) -> FeatureMoments {
+        FeatureMoments {
             rows: 0,
             weight: 0.0,
             present: Array1::zeros(d),
@@ -35,12 +35,13 @@ impl Spread {
         }
     }
 
-    /// Centres rows by the mean of their present cells, in place, missing cells at 0; gives their spread.
+    /// Centres rows by the mean of their present cells, in place, missing cells at 0; gives their
+    /// spread.
     pub(super) fn centring(
         y: &mut Array2<f64>,
         weights: Option<&Array1<f64>>,
         missing: &[MissingCell],
-    ) -> Spread {
+    ) -> FeatureMoments {
         let (rows, d) = y.dim();
         let weight = weights.map_or(rows as f64, |w| w.sum());
         let mut present = Array1::from_elem(d, weight);
@@ -51,7 +52,7 @@ impl Spread {
         present.mapv_inplace(|p| if p > weight * f64::EPSILON * rows as f64 { p } else { 0.0 });
         let mean = centre(y, weights, missing, &present);
         let squares = dense::column_squares(y, weights);
-        Spread { rows: rows as u64, weight, present, mean, squares }
+        FeatureMoments { rows: rows as u64, weight, present, mean, squares }
     }
 
     /// Weight of each feature's present cells.
@@ -60,7 +61,7 @@ impl Spread {
     }
 
     /// Appends features that were seen on the same rows.
-    pub(super) fn append(&mut self, more: Spread) {
+    pub(super) fn append(&mut self, more: FeatureMoments) {
         let join =
             |a: &Array1<f64>, b: &Array1<f64>| a.iter().chain(b).copied().collect::<Array1<f64>>();
         self.present = join(&self.present, &more.present);
@@ -70,13 +71,14 @@ impl Spread {
     }
 
     /// W_a W_b / (W_a + W_b) for whole rows.
-    pub(super) fn coupling(&self, later: &Spread) -> f64 {
+    pub(super) fn coupling(&self, later: &FeatureMoments) -> f64 {
         let total = self.weight + later.weight;
         if total > 0.0 { self.weight * later.weight / total } else { 0.0 }
     }
 }
 
-/// Subtracts from each feature the mean of its present cells, of this weight; missing cells hold 0 and stay 0.
+/// Subtracts from each feature the mean of its present cells, of this weight; missing cells hold 0
+/// and stay 0.
 pub(super) fn centre(
     y: &mut Array2<f64>,
     weights: Option<&Array1<f64>>,
@@ -96,16 +98,16 @@ pub(super) fn centre(
     Center::new(once(), once())
 }
 
-impl Accumulate for Spread {
+impl Accumulate for FeatureMoments {
     type Output = Moments;
 
     fn update(&mut self, mut block: Block) {
         let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
         let mut y = block.into_f64();
-        self.merge(Spread::centring(&mut y, weights.as_ref(), &missing));
+        self.merge(FeatureMoments::centring(&mut y, weights.as_ref(), &missing));
     }
 
-    fn merge(&mut self, later: Spread) {
+    fn merge(&mut self, later: FeatureMoments) {
         let delta = later.mean.minus(&self.mean);
         let mut step = Array1::zeros(delta.len());
         for j in 0..delta.len() {
@@ -145,7 +147,7 @@ impl Accumulate for Spread {
     }
 }
 
-impl Stored for Spread {
+impl Stored for FeatureMoments {
     fn store(&self, at: &str, parts: &mut Parts) {
         parts.fact(at, "rows", self.rows);
         parts.fact(at, "weight", self.weight);
@@ -154,8 +156,8 @@ impl Stored for Spread {
         parts.vector(at, "squares", &self.squares);
     }
 
-    fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<Spread> {
-        Ok(Spread {
+    fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<FeatureMoments> {
+        Ok(FeatureMoments {
             rows: parts.take_rows(at)?,
             weight: parts.take_weight(at)?,
             present: parts.take_vector(at, "present", d)?,
@@ -164,7 +166,7 @@ impl Stored for Spread {
         })
     }
 
-    fn subtract(&mut self, part: Spread) {
+    fn subtract(&mut self, part: FeatureMoments) {
         let mut moved = self.mean.minus(&part.mean);
         for j in 0..moved.len() {
             let (t, b) = (self.present[j], part.present[j]);

@@ -1,11 +1,12 @@
 //! The cross co-moment of features and numeric labels, in one pass.
 //!
-//! Enters: blocks with numeric labels y. Leaves: [`CrossMoments`]: Mᵀ = (XHΔ)ᵀ = Σ w (ψ−ψ̄)(x−μ)ᵀ, where ψ is y
-//! itself (linear kernel) or its random Fourier features (rbf kernel, Rahimi & Recht 2008). Holds 8·r·d bytes
-//! for r label features (twice that once a cell is missing), never a label kernel.
+//! Enters: blocks with numeric labels y. Leaves: [`CrossMoments`]: Mᵀ = (XHΔ)ᵀ = Σ w (ψ−ψ̄)(x−μ)ᵀ,
+//! where ψ is y itself (linear kernel) or its random Fourier features (rbf kernel, Rahimi & Recht
+//! 2008). Holds 8·r·d bytes for r label features (twice that once a cell is missing), never a label
+//! kernel.
 //!
-//! With P_rj = Σ w (ψ_r−ψ̄_r) over the rows where feature j is present and W_j their weight, moving the
-//! centres by e (of x) and f (of ψ) gives
+//! With P_rj = Σ w (ψ_r−ψ̄_r) over the rows where feature j is present and W_j their weight, moving
+//! the centres by e (of x) and f (of ψ) gives
 //!
 //! ```text
 //! M_rj −= e_j P_rj − e_j f_r W_j        P_rj −= f_r W_j
@@ -14,7 +15,8 @@
 //! Without missing cells P is 0 around ψ̄ and the move is Chan's rule.
 
 use super::stored::{Parts, Restored, Stored};
-use super::{Accumulate, Moments, Shape, Spread};
+use super::{Accumulate, FeatureMoments, Moments, Shape, column_part};
+use crate::error::Result;
 use crate::kernel::Fourier;
 use crate::source::{Block, Labels, MissingCell, dense};
 use ndarray::{Array1, Array2};
@@ -62,13 +64,15 @@ impl LabelMap {
 
 /// Sums of the rows so far.
 #[derive(Debug, Clone)]
-pub struct Cross {
+pub struct CrossMoment {
     map: Arc<LabelMap>,
-    spread: Spread,
-    labels: Spread,
+    spread: FeatureMoments,
+    labels: FeatureMoments,
     m: Array2<f64>,
     /// P, once a cell is missing.
     p: Option<Array2<f64>>,
+    /// True once a block had no numbers as labels: its rows are not in the sums.
+    unlabelled: bool,
 }
 
 /// Features against labels.
@@ -82,15 +86,29 @@ pub struct CrossMoments {
     pub m: Array2<f64>,
 }
 
-impl Cross {
+impl CrossMoments {
+    /// Only these features.
+    pub fn select_features(self, kept: &[usize]) -> CrossMoments {
+        let (moments, m) = (self.moments.select_features(kept), column_part(&self.m, kept));
+        CrossMoments { moments, m, ..self }
+    }
+}
+
+impl CrossMoment {
+    /// True when labels are numbers as they are: only such sums are stored.
+    pub(super) fn is_linear(&self) -> bool {
+        matches!(*self.map, LabelMap::Linear { .. })
+    }
+
     /// Of no rows yet.
-    pub fn new(d: usize, map: Arc<LabelMap>) -> Cross {
+    pub fn new(d: usize, map: Arc<LabelMap>) -> CrossMoment {
         let r = map.len();
-        Cross {
-            spread: Spread::new(d),
-            labels: Spread::new(r),
+        CrossMoment {
+            spread: FeatureMoments::new(d),
+            labels: FeatureMoments::new(r),
             m: Array2::zeros((r, d)),
             p: None,
+            unlabelled: false,
             map,
         }
     }
@@ -116,9 +134,9 @@ impl Cross {
         weights: Option<&Array1<f64>>,
         missing: &[MissingCell],
         map: &Arc<LabelMap>,
-    ) -> Cross {
-        let spread = Spread::centring(y, weights, missing);
-        let labels = Spread::centring(&mut psi, weights, &[]);
+    ) -> CrossMoment {
+        let spread = FeatureMoments::centring(y, weights, missing);
+        let labels = FeatureMoments::centring(&mut psi, weights, &[]);
         if let Some(weights) = weights {
             dense::scale_rows(&mut psi, weights);
         }
@@ -132,24 +150,34 @@ impl Cross {
             }
             p
         });
-        Cross { map: map.clone(), spread, labels, m, p }
+        CrossMoment { map: map.clone(), spread, labels, m, p, unlabelled: false }
     }
 }
 
-impl Accumulate for Cross {
+impl Accumulate for CrossMoment {
     type Output = CrossMoments;
 
     fn update(&mut self, mut block: Block) {
         let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
-        let Some(Labels::Numbers(y)) = block.labels.take() else { return };
+        let Some(Labels::Numbers(y)) = block.labels.take() else {
+            self.unlabelled |= block.rows() > 0;
+            return;
+        };
         if block.rows() == 0 {
             return;
         }
         let psi = self.map.apply(y);
-        self.merge(Cross::of(&mut block.into_f64(), psi, weights.as_ref(), &missing, &self.map));
+        self.merge(CrossMoment::of(
+            &mut block.into_f64(),
+            psi,
+            weights.as_ref(),
+            &missing,
+            &self.map,
+        ));
     }
 
-    fn merge(&mut self, mut later: Cross) {
+    fn merge(&mut self, mut later: CrossMoment) {
+        self.unlabelled |= later.unlabelled;
         let (mut spread, mut labels) = (self.spread.clone(), self.labels.clone());
         spread.merge(later.spread.clone());
         labels.merge(later.labels.clone());
@@ -170,20 +198,24 @@ impl Accumulate for Cross {
         (self.spread, self.labels) = (spread, labels);
     }
 
+    fn check(&self) -> Result<()> {
+        if self.unlabelled { Err(super::refuse_unlabelled("numbers")) } else { Ok(()) }
+    }
+
     fn finish(self) -> CrossMoments {
         CrossMoments { moments: self.spread.finish(), labels: self.labels.finish(), m: self.m }
     }
 
     fn bytes(Shape { features, rows, vectors }: Shape) -> u64 {
         let held = 32u64.saturating_mul(vectors).saturating_mul(features);
-        Spread::bytes(Shape { features, rows, vectors })
+        FeatureMoments::bytes(Shape { features, rows, vectors })
             .saturating_add(held)
             .saturating_add(24 * rows * vectors)
     }
 }
 
 /// Of numbers as they are; random features are not stored.
-impl Stored for Cross {
+impl Stored for CrossMoment {
     fn store(&self, at: &str, parts: &mut Parts) {
         parts.fact(at, "columns", self.map.len());
         self.spread.store(&format!("{at}.features"), parts);
@@ -195,19 +227,20 @@ impl Stored for Cross {
         }
     }
 
-    fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<Cross> {
+    fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<CrossMoment> {
         let columns: usize = parts.take(at, "columns")?;
         let holes: bool = parts.take(at, "holes")?;
-        Ok(Cross {
+        Ok(CrossMoment {
             map: Arc::new(LabelMap::Linear { columns }),
-            spread: Spread::restore(&format!("{at}.features"), d, parts)?,
-            labels: Spread::restore(&format!("{at}.labels"), columns, parts)?,
+            spread: FeatureMoments::restore(&format!("{at}.features"), d, parts)?,
+            labels: FeatureMoments::restore(&format!("{at}.labels"), columns, parts)?,
             m: parts.take_matrix(at, "m", (columns, d))?,
             p: holes.then(|| parts.take_matrix(at, "p", (columns, d))).transpose()?,
+            unlabelled: false,
         })
     }
 
-    fn subtract(&mut self, mut part: Cross) {
+    fn subtract(&mut self, mut part: CrossMoment) {
         let (mut spread, mut labels) = (self.spread.clone(), self.labels.clone());
         spread.subtract(part.spread.clone());
         labels.subtract(part.labels.clone());

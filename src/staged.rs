@@ -92,8 +92,8 @@ impl Drop for StagedFile {
 
 /// A directory in the making: files are written into a hidden one beside it.
 ///
-/// The hidden one is named after what is written (`key`), so that a run that does the same after a kill finds the
-/// files that were complete, each marked when it was synced.
+/// The hidden one is named after what is written (`key`), so that a run that does the same after a
+/// kill finds the files that were complete, each marked when it was synced.
 pub struct StagedDir {
     temporary: Option<PathBuf>,
     _lock: File,
@@ -105,10 +105,47 @@ pub struct StagedDir {
 const LOCK: &str = ".lock";
 const DONE: &str = ".done-";
 
+/// Which files an earlier run has completed there.
+fn files_done(dir: &Path, files: &[PathBuf]) -> Vec<bool> {
+    let done = |(i, file): (usize, &PathBuf)| {
+        dir.join(format!("{DONE}{i}")).exists() && dir.join(file).is_file()
+    };
+    files.iter().enumerate().map(done).collect()
+}
+
+/// Makes a directory of the first name that is free, and locks it.
+///
+/// Until it is locked another run may take it for a stray and remove it: then once more. Where
+/// another run does the same right now, a name of our own.
+fn make_locked(target: &Path, name: impl Fn(u32) -> PathBuf) -> Result<(PathBuf, File)> {
+    for path in (0..100).map(name) {
+        match std::fs::create_dir(&path) {
+            Ok(()) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => continue,
+            Err(e) => return Err(Error::io("create", target)(e)),
+        }
+        match File::create(path.join(LOCK)) {
+            Ok(lock) => {
+                let _ = lock.try_lock();
+                if path.join(LOCK).exists() {
+                    return Ok((path, lock));
+                }
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => {
+                let _ = std::fs::remove_dir_all(&path);
+                return Err(Error::io("create", target)(e));
+            }
+        }
+    }
+    let busy = std::io::Error::other("other runs write to it at the same time");
+    Err(Error::io("create", target)(busy))
+}
+
 impl StagedDir {
-    /// Creates the hidden directory, or takes up the one that a killed run of the same key left. A target that exists
-    /// must hold nothing but files that this run replaces, so that old and new do not mix.
-    /// Without a key nothing is taken up.
+    /// Creates the hidden directory, or takes up the one that a killed run of the same key left. A
+    /// target that exists must hold nothing but files that this run replaces, so that old and new
+    /// do not mix. Without a key nothing is taken up.
     pub fn create(target: &Path, files: Vec<PathBuf>, key: Option<u64>) -> Result<StagedDir> {
         if target.exists() {
             replaceable(target, target, &files.iter().map(PathBuf::as_path).collect())?;
@@ -117,56 +154,22 @@ impl StagedDir {
         let own = |attempt: u32| parent.join(format!("{prefix}{}-{attempt}", std::process::id()));
         let named = key.map_or_else(|| own(0), |key| parent.join(format!("{prefix}r{key:016x}")));
         let mut alive = alive();
-        if let Some(lock) = key.and_then(|_| take_up(&named)) {
-            remove_strays(&parent, &prefix);
-            alive.insert(named.clone());
-            let done = |(i, file): (usize, &PathBuf)| {
-                named.join(format!("{DONE}{i}")).exists() && named.join(file).is_file()
-            };
-            let complete = files.iter().enumerate().map(done).collect();
-            return Ok(StagedDir {
-                temporary: Some(named),
-                _lock: lock,
-                target: target.to_path_buf(),
-                files,
-                complete,
-            });
-        }
+        let left = key.and_then(|_| take_up(&named));
         remove_strays(&parent, &prefix);
-        let complete = vec![false; files.len()];
-        // Until it is locked another run may take it for a stray and remove it: then once more. Where another run
-        // does the same right now, a name of our own.
-        for attempt in 0..100u32 {
-            let path = if attempt == 0 { named.clone() } else { own(attempt) };
-            match std::fs::create_dir(&path) {
-                Ok(()) => {}
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => continue,
-                Err(e) => return Err(Error::io("create", target)(e)),
+        let (temporary, lock, complete) = match left {
+            Some(lock) => {
+                let complete = files_done(&named, &files);
+                (named, lock, complete)
             }
-            match File::create(path.join(LOCK)) {
-                Ok(lock) => {
-                    let _ = lock.try_lock();
-                    if path.join(LOCK).exists() {
-                        alive.insert(path.clone());
-                        let target = target.to_path_buf();
-                        return Ok(StagedDir {
-                            temporary: Some(path),
-                            _lock: lock,
-                            target,
-                            files,
-                            complete,
-                        });
-                    }
-                }
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => {
-                    let _ = std::fs::remove_dir_all(&path);
-                    return Err(Error::io("create", target)(e));
-                }
+            None => {
+                let name = |attempt| if attempt == 0 { named.clone() } else { own(attempt) };
+                let (path, lock) = make_locked(target, name)?;
+                (path, lock, vec![false; files.len()])
             }
-        }
-        let busy = std::io::Error::other("other runs write to it at the same time");
-        Err(Error::io("create", target)(busy))
+        };
+        alive.insert(temporary.clone());
+        let target = target.to_path_buf();
+        Ok(StagedDir { temporary: Some(temporary), _lock: lock, target, files, complete })
     }
 
     fn path(&self) -> &Path {
@@ -251,7 +254,8 @@ fn take_up(path: &Path) -> Option<File> {
     Some(lock)
 }
 
-/// Refuses a target that is not a file, or has no directory to be in. Nothing is created: a long pass asks first.
+/// Refuses a target that is not a file, or has no directory to be in. Nothing is created: a long
+/// pass asks first.
 pub fn check_file(target: &Path) -> Result<()> {
     match std::fs::metadata(target) {
         Ok(found) if found.is_dir() => {
@@ -312,7 +316,8 @@ fn remove_strays(parent: &Path, prefix: &str) {
 fn replaceable(dir: &Path, root: &Path, files: &HashSet<&Path>) -> Result<()> {
     if !dir.is_dir() {
         return Err(Error::Misuse(format!(
-            "{} exists and is a file that does not end in .parquet; name a directory, or, for rows, a .parquet file",
+            "{} exists and is a file that does not end in .parquet; name a directory, or, for \
+             rows, a .parquet file",
             dir.display()
         )));
     }
@@ -321,7 +326,8 @@ fn replaceable(dir: &Path, root: &Path, files: &HashSet<&Path>) -> Result<()> {
         if path.is_dir() {
             replaceable(&path, root, files)?;
         } else if !files.contains(path.strip_prefix(root).unwrap_or(&path)) {
-            let problem = "is in the output directory and would be left beside the new files; choose an empty directory or remove it";
+            let problem = "is in the output directory and would be left beside the new files; \
+                           choose an empty directory or remove it";
             return Err(Error::data(Place::file(&path), problem));
         }
     }

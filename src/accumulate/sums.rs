@@ -1,0 +1,508 @@
+//! Everything one pass can add up: S of the features, and what labels add. The one accumulator of
+//! every linear fit, in memory or in a state on disk.
+//!
+//! Enters: blocks, with labels where those are summed. Leaves: [`FinishedSums`]. Which sums are
+//! made is said by a [`SumsKind`], and decided here and nowhere else, so that a fit and a scan of
+//! the same rows give the same bytes:
+//!
+//! | features | nulls | S is |
+//! |---|---|---|
+//! | fewer than [`SHARED_FROM`] | error, drop | [`Covariance`], one per unit |
+//! | any number | mean | [`ImputedCovariance`], one per unit |
+//! | [`SHARED_FROM`] and more | error, drop | [`TiledCovariance`], one for all threads |
+//! | [`SHARED_FROM`] and more | mean, around means known from a pass before | the same |
+//!
+//! Holds what its parts hold: 8d² for S (three times that imputed), 8·d per class or label feature.
+
+use super::{
+    Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, CrossMoment,
+    CrossMoments, ImputedCovariance, LabelMap, Moments, Parts, Restored, SHARED_FROM, Shape,
+    Stored, TiledCovariance,
+};
+use crate::error::{Error, Result};
+use crate::source::{Block, Nulls};
+use ndarray::Array1;
+use std::sync::Arc;
+
+/// Which sums are made.
+#[derive(Debug, Clone)]
+pub struct SumsKind {
+    /// d.
+    pub features: usize,
+    /// True for S.
+    pub covariance: bool,
+    /// The policy for missing cells.
+    pub nulls: Nulls,
+    /// What is summed of labels.
+    pub labels: Option<LabelSumsKind>,
+    /// Threads of a shared product.
+    pub threads: usize,
+    /// The means that missing cells take, where a pass has found them before. Such sums, and those
+    /// of random label features, are not stored.
+    pub around: Option<Moments>,
+}
+
+/// The label side of the sums that are made.
+#[derive(Debug, Clone)]
+pub enum LabelSumsKind {
+    /// Classes, up to a limit.
+    Classes(ClassLimit),
+    /// Numbers, or random features of them.
+    Numbers(Arc<LabelMap>),
+}
+
+impl LabelSumsKind {
+    /// So many label columns, as numbers.
+    pub fn linear(columns: usize) -> LabelSumsKind {
+        LabelSumsKind::Numbers(Arc::new(LabelMap::Linear { columns }))
+    }
+
+    /// Classes at most, or label features.
+    fn vectors(&self) -> u64 {
+        match self {
+            LabelSumsKind::Classes(limit) => limit.classes as u64,
+            LabelSumsKind::Numbers(map) => map.len() as u64,
+        }
+    }
+}
+
+/// Which accumulator S is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CovarianceKind {
+    Plain,
+    Imputed,
+    Tiled,
+}
+
+impl SumsKind {
+    fn covariance_kind(&self) -> Option<CovarianceKind> {
+        let many = self.features >= SHARED_FROM;
+        let around = self.around.is_some();
+        self.covariance.then_some(match self.nulls {
+            Nulls::Mean if many && around => CovarianceKind::Tiled,
+            Nulls::Mean => CovarianceKind::Imputed,
+            Nulls::Error | Nulls::Drop if many => CovarianceKind::Tiled,
+            Nulls::Error | Nulls::Drop => CovarianceKind::Plain,
+        })
+    }
+
+    /// True when one S is shared by all threads: blocks are added by the caller then, not one sum
+    /// per unit.
+    pub fn is_shared(&self) -> bool {
+        self.covariance_kind() == Some(CovarianceKind::Tiled)
+    }
+
+    /// True when missing cells of so many features need their means from a pass before.
+    pub fn needs_means(&self) -> bool {
+        self.covariance && self.nulls == Nulls::Mean && self.features >= SHARED_FROM
+    }
+
+    /// Bytes of what [`Sums::new`] makes, while blocks of so many rows are added; 0 rows for what
+    /// is held between blocks. Of classes as many as the limit allows.
+    pub fn bytes(&self, rows: u64) -> u64 {
+        let features = self.features as u64;
+        let vectors = self.labels.as_ref().map_or(0, LabelSumsKind::vectors);
+        let shape = Shape { features, rows, vectors };
+        let covariance = self.covariance_kind().map(|kind| match kind {
+            CovarianceKind::Plain => Covariance::bytes(shape),
+            CovarianceKind::Imputed => ImputedCovariance::bytes(shape),
+            CovarianceKind::Tiled => TiledCovariance::bytes(shape),
+        });
+        let labels = self.labels.as_ref().map(|labels| match labels {
+            LabelSumsKind::Classes(_) => ClassSums::bytes(shape),
+            LabelSumsKind::Numbers(_) => CrossMoment::bytes(shape),
+        });
+        // Both use a block up, so there are two of it.
+        let copy = match covariance.is_some() && labels.is_some() {
+            true => 8u64.saturating_mul(rows).saturating_mul(features),
+            false => 0,
+        };
+        covariance.unwrap_or(0).saturating_add(labels.unwrap_or(0)).saturating_add(copy)
+    }
+}
+
+/// The sums of the rows so far.
+#[derive(Debug, Clone)]
+pub struct Sums {
+    covariance: Option<CovarianceSums>,
+    labels: Option<LabelSums>,
+    /// True when S is around means that were given.
+    around: bool,
+}
+
+/// n, W, μ, S.
+#[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant)]
+enum CovarianceSums {
+    /// Whole rows.
+    Plain(Covariance),
+    /// Missing cells at the mean.
+    Imputed(ImputedCovariance),
+    /// Many features.
+    Tiled(TiledCovariance),
+}
+
+/// Features against labels.
+#[derive(Debug, Clone)]
+enum LabelSums {
+    /// Sums per class.
+    Classes(ClassSums),
+    /// Cross co-moments with numbers.
+    Numbers(CrossMoment),
+}
+
+/// The same of whichever sum it is.
+macro_rules! covariance {
+    ($sums:expr, $s:ident => $work:expr) => {
+        match $sums {
+            CovarianceSums::Plain($s) => $work,
+            CovarianceSums::Imputed($s) => $work,
+            CovarianceSums::Tiled($s) => $work,
+        }
+    };
+}
+
+/// The same of whichever label sum it is.
+macro_rules! labels {
+    ($sums:expr, $s:ident => $work:expr) => {
+        match $sums {
+            LabelSums::Classes($s) => $work,
+            LabelSums::Numbers($s) => $work,
+        }
+    };
+}
+
+/// The same to both sides of what is there; two of other kinds are not brought together.
+macro_rules! both {
+    ($self:ident, $other:ident, $method:ident) => {
+        match (&mut $self.covariance, $other.covariance) {
+            (Some(CovarianceSums::Plain(a)), Some(CovarianceSums::Plain(b))) => a.$method(b),
+            (Some(CovarianceSums::Imputed(a)), Some(CovarianceSums::Imputed(b))) => a.$method(b),
+            (Some(CovarianceSums::Tiled(a)), Some(CovarianceSums::Tiled(b))) => a.$method(b),
+            (None, None) => {}
+            _ => panic!("{DIFFERENT}"),
+        }
+        match (&mut $self.labels, $other.labels) {
+            (Some(LabelSums::Classes(a)), Some(LabelSums::Classes(b))) => a.$method(b),
+            (Some(LabelSums::Numbers(a)), Some(LabelSums::Numbers(b))) => a.$method(b),
+            (None, None) => {}
+            _ => panic!("{DIFFERENT}"),
+        }
+    };
+}
+
+const DIFFERENT: &str = "sums of different kinds are brought together; Sums::fits tells them apart";
+
+impl Sums {
+    /// Of no rows yet.
+    pub fn new(kind: &SumsKind) -> Sums {
+        let d = kind.features;
+        let covariance = kind.covariance_kind().map(|which| match (which, &kind.around) {
+            (CovarianceKind::Plain, _) => CovarianceSums::Plain(Covariance::new(d)),
+            (CovarianceKind::Imputed, _) => CovarianceSums::Imputed(ImputedCovariance::new(d)),
+            (CovarianceKind::Tiled, Some(moments)) if kind.nulls == Nulls::Mean => {
+                CovarianceSums::Tiled(TiledCovariance::around(moments, kind.threads))
+            }
+            (CovarianceKind::Tiled, _) => {
+                CovarianceSums::Tiled(TiledCovariance::new(d, kind.threads))
+            }
+        });
+        let labels = kind.labels.as_ref().map(|labels| match labels {
+            LabelSumsKind::Classes(limit) => LabelSums::Classes(ClassSums::new(d, limit.clone())),
+            LabelSumsKind::Numbers(map) => LabelSums::Numbers(CrossMoment::new(d, map.clone())),
+        });
+        let around = kind.is_shared() && kind.nulls == Nulls::Mean;
+        Sums { covariance, labels, around }
+    }
+
+    /// True where S is kept.
+    pub fn has_covariance(&self) -> bool {
+        self.covariance.is_some()
+    }
+
+    /// True where labels are summed.
+    pub fn has_labels(&self) -> bool {
+        self.labels.is_some()
+    }
+
+    /// The same sums with another limit on classes.
+    pub fn limited(self, limit: &ClassLimit) -> Sums {
+        let labels = self.labels.map(|labels| match labels {
+            LabelSums::Classes(c) => LabelSums::Classes(c.limited(limit.clone())),
+            other => other,
+        });
+        Sums { labels, ..self }
+    }
+
+    /// True when two can be added up.
+    pub fn fits(&self, other: &Sums) -> bool {
+        let kind = std::mem::discriminant::<CovarianceSums>;
+        let label_kind = std::mem::discriminant::<LabelSums>;
+        self.covariance.as_ref().map(kind) == other.covariance.as_ref().map(kind)
+            && self.labels.as_ref().map(label_kind) == other.labels.as_ref().map(label_kind)
+    }
+
+    /// Refuses sums that do not come back from disk as they are: of random label features, or
+    /// around means that were given.
+    pub fn check_storable(&self) -> Result<()> {
+        let random = matches!(&self.labels, Some(LabelSums::Numbers(c)) if !c.is_linear());
+        match random || self.around {
+            true => Err(Error::Internal(
+                "sums of random label features, or around given means, are not stored".into(),
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Accumulate for Sums {
+    type Output = FinishedSums;
+
+    fn update(&mut self, block: Block) {
+        match (&mut self.covariance, &mut self.labels) {
+            (Some(sums), Some(labels)) => {
+                covariance!(sums, s => s.update(block.clone()));
+                labels!(labels, l => l.update(block));
+            }
+            (Some(sums), None) => covariance!(sums, s => s.update(block)),
+            (None, Some(labels)) => labels!(labels, l => l.update(block)),
+            (None, None) => {}
+        }
+    }
+
+    fn merge(&mut self, later: Sums) {
+        both!(self, later, merge);
+    }
+
+    fn check(&self) -> Result<()> {
+        if let Some(sums) = &self.covariance {
+            covariance!(sums, s => s.check())?;
+        }
+        self.labels.as_ref().map_or(Ok(()), |labels| labels!(labels, l => l.check()))
+    }
+
+    fn finish(self) -> FinishedSums {
+        FinishedSums {
+            covariance: self.covariance.map(|sums| covariance!(sums, s => s.finish())),
+            labels: self.labels.map(|labels| match labels {
+                LabelSums::Classes(c) => LabelMoments::Classes(c.finish()),
+                LabelSums::Numbers(c) => LabelMoments::Numbers(c.finish()),
+            }),
+        }
+    }
+
+    /// Of whole rows and classes; [`SumsKind::bytes`] knows better.
+    fn bytes(shape: Shape) -> u64 {
+        let copy = 8u64.saturating_mul(shape.rows).saturating_mul(shape.features);
+        Covariance::bytes(shape).saturating_add(ClassSums::bytes(shape)).saturating_add(copy)
+    }
+}
+
+impl Stored for Sums {
+    /// The names are those of the file format.
+    fn store(&self, at: &str, parts: &mut Parts) {
+        if let Some(sums) = &self.covariance {
+            let name = match sums {
+                CovarianceSums::Plain(_) => "plain",
+                CovarianceSums::Imputed(_) => "imputed",
+                CovarianceSums::Tiled(_) => "tiled",
+            };
+            parts.fact(at, "second", name);
+            covariance!(sums, s => s.store(&format!("{at}.features"), parts));
+        }
+        if let Some(labels) = &self.labels {
+            let name = match labels {
+                LabelSums::Classes(_) => "classes",
+                LabelSums::Numbers(_) => "numbers",
+            };
+            parts.fact(at, "labels", name);
+            labels!(labels, l => l.store(&format!("{at}.labels"), parts));
+        }
+    }
+
+    fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<Sums> {
+        let kind = |parts: &mut Parts, name: &str| -> Restored<Option<String>> {
+            parts.knows(at, name).then(|| parts.take(at, name)).transpose()
+        };
+        let (features, labels) = (format!("{at}.features"), format!("{at}.labels"));
+        let covariance = match kind(parts, "second")?.as_deref() {
+            None => None,
+            Some("plain") => Some(CovarianceSums::Plain(Covariance::restore(&features, d, parts)?)),
+            Some("imputed") => {
+                Some(CovarianceSums::Imputed(ImputedCovariance::restore(&features, d, parts)?))
+            }
+            Some("tiled") => {
+                Some(CovarianceSums::Tiled(TiledCovariance::restore(&features, d, parts)?))
+            }
+            Some(other) => return Err(format!("sums of kind '{other}' are unknown")),
+        };
+        let labels = match kind(parts, "labels")?.as_deref() {
+            None => None,
+            Some("classes") => Some(LabelSums::Classes(ClassSums::restore(&labels, d, parts)?)),
+            Some("numbers") => Some(LabelSums::Numbers(CrossMoment::restore(&labels, d, parts)?)),
+            Some(other) => return Err(format!("label sums of kind '{other}' are unknown")),
+        };
+        match covariance.is_some() || labels.is_some() {
+            true => Ok(Sums { covariance, labels, around: false }),
+            false => Err("it holds no sums".into()),
+        }
+    }
+
+    fn subtract(&mut self, part: Sums) {
+        both!(self, part, subtract);
+    }
+
+    fn spread(&self) -> Array1<f64> {
+        match (&self.covariance, &self.labels) {
+            (Some(sums), _) => covariance!(sums, s => Stored::spread(s)),
+            (None, Some(labels)) => labels!(labels, l => Stored::spread(l)),
+            (None, None) => Array1::zeros(0),
+        }
+    }
+}
+
+/// What the sums have become.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FinishedSums {
+    /// n, W, μ and S, where S was summed.
+    pub covariance: Option<CoMoment>,
+    /// What labels add, where there are any.
+    pub labels: Option<LabelMoments>,
+}
+
+/// Features against labels, finished.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LabelMoments {
+    /// Sums per class.
+    Classes(ClassMoments),
+    /// Cross co-moments with numbers.
+    Numbers(CrossMoments),
+}
+
+impl FinishedSums {
+    /// n, W, μ, spread: of S where there is one, else of the labels' own sums.
+    pub fn moments(&self) -> Option<&Moments> {
+        let of_labels = || self.labels.as_ref().map(LabelMoments::moments);
+        self.covariance.as_ref().map(|c| &c.moments).or_else(of_labels)
+    }
+
+    /// Only these features.
+    pub fn select_features(self, kept: &[usize]) -> FinishedSums {
+        FinishedSums {
+            covariance: self.covariance.map(|c| c.select_features(kept)),
+            labels: self.labels.map(|l| l.select_features(kept)),
+        }
+    }
+}
+
+impl LabelMoments {
+    /// n, W, μ, spread of the features.
+    pub fn moments(&self) -> &Moments {
+        match self {
+            LabelMoments::Classes(c) => &c.moments,
+            LabelMoments::Numbers(c) => &c.moments,
+        }
+    }
+
+    /// Only these features.
+    pub fn select_features(self, kept: &[usize]) -> LabelMoments {
+        match self {
+            LabelMoments::Classes(c) => LabelMoments::Classes(c.select_features(kept)),
+            LabelMoments::Numbers(c) => LabelMoments::Numbers(c.select_features(kept)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Labels, MissingCell};
+    use ndarray::Array2;
+
+    fn kind(features: usize, nulls: Nulls, labels: Option<LabelSumsKind>) -> SumsKind {
+        SumsKind { features, covariance: true, nulls, labels, threads: 2, around: None }
+    }
+
+    fn block(rows: usize, d: usize) -> Block {
+        let x = Array2::from_shape_fn((rows, d), |(i, j)| ((i * 31 + j * 17) % 23) as f64);
+        let mut block = Block::dense(x);
+        block.labels =
+            Some(Labels::Numbers(Array2::from_shape_fn((rows, 1), |(i, _)| (i % 5) as f64)));
+        block
+    }
+
+    #[test]
+    fn the_accumulator_goes_by_features_and_nulls() {
+        let which = |features, nulls| kind(features, nulls, None).covariance_kind();
+        assert_eq!(which(10, Nulls::Error), Some(CovarianceKind::Plain));
+        assert_eq!(which(10, Nulls::Mean), Some(CovarianceKind::Imputed));
+        assert_eq!(which(SHARED_FROM, Nulls::Drop), Some(CovarianceKind::Tiled));
+        assert_eq!(which(SHARED_FROM, Nulls::Mean), Some(CovarianceKind::Imputed));
+        let moments = Sums::new(&kind(SHARED_FROM, Nulls::Error, None)).finish().covariance;
+        let around = moments.map(|c| c.moments);
+        let known = SumsKind { around, ..kind(SHARED_FROM, Nulls::Mean, None) };
+        assert!(known.is_shared() && known.needs_means());
+        assert!(Sums::new(&known).check_storable().is_err());
+        let none = SumsKind { covariance: false, ..kind(10, Nulls::Mean, None) };
+        assert_eq!((none.covariance_kind(), none.is_shared()), (None, false));
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_parts() {
+        let labels = Some(LabelSumsKind::linear(3));
+        let shape = Shape { features: 10, rows: 7, vectors: 3 };
+        let both = kind(10, Nulls::Mean, labels.clone());
+        let parts = ImputedCovariance::bytes(shape) + CrossMoment::bytes(shape) + 8 * 7 * 10;
+        assert_eq!(both.bytes(7), parts);
+        let only = SumsKind { covariance: false, ..both };
+        assert_eq!(only.bytes(7), CrossMoment::bytes(shape));
+        assert_eq!(
+            kind(10, Nulls::Drop, None).bytes(0),
+            Covariance::bytes(Shape { features: 10, ..Shape::default() })
+        );
+    }
+
+    #[test]
+    fn sums_come_back_as_they_were() {
+        for nulls in [Nulls::Error, Nulls::Mean] {
+            let kind = kind(4, nulls, Some(LabelSumsKind::linear(1)));
+            let mut sums = Sums::new(&kind);
+            sums.update(block(20, 4));
+            let mut parts = Parts::default();
+            sums.store("fold0", &mut parts);
+            assert!(parts.knows("fold0", "second") && parts.knows("fold0", "labels"));
+            let mut back = Sums::restore("fold0", 4, &mut parts).unwrap();
+            assert!(back.fits(&sums));
+            sums.update(block(9, 4));
+            back.update(block(9, 4));
+            assert_eq!(back.finish(), sums.finish());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_summed_is_refused() {
+        let mut sums = Sums::new(&kind(4, Nulls::Error, None));
+        let mut holes = block(3, 4);
+        holes.missing.push(MissingCell { row: 1, feature: 2 });
+        sums.update(holes);
+        assert!(sums.check().unwrap_err().to_string().contains("missing"));
+        let mut labelled = Sums::new(&kind(4, Nulls::Error, Some(LabelSumsKind::linear(1))));
+        labelled.update(Block::dense(Array2::zeros((3, 4))));
+        assert!(labelled.check().unwrap_err().to_string().contains("label"));
+        let map = Arc::new(LabelMap::fourier(1, 8, 1.0, 7));
+        let random = Sums::new(&kind(4, Nulls::Error, Some(LabelSumsKind::Numbers(map))));
+        assert!(random.check_storable().is_err());
+    }
+
+    #[test]
+    fn features_are_selected_on_both_sides() {
+        let mut sums = Sums::new(&kind(4, Nulls::Error, Some(LabelSumsKind::linear(1))));
+        sums.update(block(20, 4));
+        let all = sums.finish();
+        let some = all.clone().select_features(&[1, 3]);
+        let (c, s) = (all.covariance.unwrap(), some.covariance.as_ref().unwrap());
+        assert_eq!((s.s[[0, 1]], s.moments.mean[1]), (c.s[[1, 3]], c.moments.mean[3]));
+        assert_eq!(some.labels.as_ref().unwrap().moments().squares[0], c.s[[1, 1]]);
+        assert_eq!(some.moments(), Some(&s.moments));
+    }
+}
