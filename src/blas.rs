@@ -9,13 +9,13 @@
 //! |---|---|---|
 //! | [`syrk`] | dsyrk, ssyrk | YᵀY |
 //! | [`eigh`] | dsyevd, dsyevr where its work area would not fit | A = VΛVᵀ |
-//! | `solve_spd` | dposv | A X = B |
+//! | [`solve_spd`] | dposv | A X = B |
 //! | `orthonormalise` | dgeqrf, dorgqr | W = RᵀQ |
 
 mod lapack;
 
-pub use lapack::eigh;
-pub(crate) use lapack::{eigh_bytes, orthonormalise, solve_spd};
+pub use lapack::{eigh, solve_spd};
+pub(crate) use lapack::{eigh_bytes, orthonormalise};
 
 use crate::error::{Error, Result};
 use crate::words::thousands;
