@@ -9,13 +9,13 @@
 //! |---|---|---|
 //! | [`syrk`] | dsyrk, ssyrk | YᵀY |
 //! | [`eigh`] | dsyevd, dsyevr where its work area would not fit | A = VΛVᵀ |
-//! | `solve_spd` | dposv | A X = B |
+//! | [`solve_spd`] | dposv | A X = B |
 //! | `orthonormalise` | dgeqrf, dorgqr | W = RᵀQ |
 
 mod lapack;
 
-pub use lapack::eigh;
-pub(crate) use lapack::{eigh_bytes, orthonormalise, solve_spd};
+pub use lapack::{eigh, solve_spd};
+pub(crate) use lapack::{eigh_bytes, orthonormalise};
 
 use crate::error::{Error, Result};
 use crate::words::thousands;
@@ -42,24 +42,37 @@ unsafe extern "C" {
 static GATE: RwLock<()> = RwLock::new(());
 
 thread_local! {
-    /// True while this thread is inside [`serial`] or [`parallel`], and so holds the gate.
+    /// True while this thread is inside [`serial`] or [`parallel`] and so holds the gate, or works
+    /// for one that does.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Marks this thread as inside until it is dropped, by a panic too.
-struct Inside;
+struct Inside {
+    before: bool,
+}
 
 impl Inside {
     fn enter() -> Inside {
-        INSIDE.set(true);
-        Inside
+        Inside { before: INSIDE.replace(true) }
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        INSIDE.set(false);
+        INSIDE.set(self.before);
     }
+}
+
+/// True when this thread is inside [`serial`] or [`parallel`]: its workers are, too.
+pub(crate) fn is_inside() -> bool {
+    INSIDE.get()
+}
+
+/// Runs what a worker does for a thread that was inside, or was not, when it started the worker.
+pub(crate) fn work_for<T>(inside: bool, work: impl FnOnce() -> T) -> T {
+    let _inside = inside.then(Inside::enter);
+    work()
 }
 
 /// OpenBLAS's threads back to one, by a panic too.
@@ -93,8 +106,8 @@ pub fn serial<T>(work: impl FnOnce() -> T) -> T {
 
 /// Runs work whose BLAS calls may use this many threads, when no serial work is under way.
 ///
-/// Within [`serial`] work, or its own, it changes nothing and runs at once: the gate is held by
-/// this very thread. A worker that [`serial`] work waits for must not call it.
+/// Within [`serial`] work, or its own, or a worker of either, it changes nothing and runs at once:
+/// whoever waits for it holds the gate already.
 pub fn parallel<T>(threads: usize, work: impl FnOnce() -> T) -> T {
     if INSIDE.get() {
         return work();
@@ -322,5 +335,8 @@ mod tests {
         assert_eq!(serial(|| parallel(2, || serial(|| 3))), 3);
         assert_eq!(parallel(2, || parallel(2, || 4)), 4);
         assert!(!INSIDE.get());
+        let nested = |_: usize| parallel(2, || 1);
+        let all = serial(|| crate::workers::for_each(3, vec![0; 9], nested));
+        assert_eq!(all.iter().sum::<i32>(), 9, "nor does a worker wait for ever");
     }
 }

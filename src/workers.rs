@@ -79,7 +79,8 @@ fn workers<P: Send>(
             scope.spawn(move || {
                 for (unit, channel) in queue {
                     let output = Output { channel };
-                    if let Err(error) = caught(|| work(unit, &output)) {
+                    let work = || blas::work_for(true, || work(unit, &output));
+                    if let Err(error) = caught(work) {
                         let _ = output.channel.send(Err(error));
                     }
                 }
@@ -118,6 +119,7 @@ pub fn for_each<J: Send, R: Send>(
     let threads = threads.clamp(1, jobs.len().max(1));
     let jobs = Mutex::new(jobs.into_iter().enumerate());
     let next = || jobs.lock().unwrap_or_else(|e| e.into_inner()).next();
+    let inside = blas::is_inside();
     let run = || {
         let mut done = Vec::new();
         while let Some((at, job)) = next() {
@@ -127,7 +129,7 @@ pub fn for_each<J: Send, R: Send>(
     };
     let mut done = std::thread::scope(|scope| {
         let others: Vec<_> =
-            (1..threads).map(|_| scope.spawn(|| attempt(AssertUnwindSafe(run)))).collect();
+            (1..threads).map(|_| scope.spawn(|| attempt(|| blas::work_for(inside, run)))).collect();
         let mut done = run();
         for other in others {
             match other.join() {
@@ -178,14 +180,15 @@ impl Panic {
     }
 }
 
-fn attempt<T>(work: AssertUnwindSafe<impl FnOnce() -> T>) -> std::result::Result<T, Panic> {
+fn attempt<T>(work: impl FnOnce() -> T) -> std::result::Result<T, Panic> {
     PANICKED_AT.set(None);
-    catch_unwind(work).map_err(|payload| Panic { payload, at: PANICKED_AT.take() })
+    catch_unwind(AssertUnwindSafe(work))
+        .map_err(|payload| Panic { payload, at: PANICKED_AT.take() })
 }
 
 /// A panic is our bug; it is reported like one instead of taking the process down.
 pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    attempt(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panic.into_error()))
+    attempt(work).unwrap_or_else(|panic| Err(panic.into_error()))
 }
 
 #[cfg(test)]

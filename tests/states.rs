@@ -613,7 +613,8 @@ fn left_out(
         z.t().dot(&z).as_standard_layout().into_owned(),
         z.t().dot(&yc).insert_axis(Axis(1)),
     )
-    .unwrap();
+    .unwrap()
+    .expect("positive definite");
     let tested =
         (x.select(Axis(0), &test) - &mean).select(Axis(1), &kept).dot(&u.t()).dot(&beta.column(0))
             + ybar;

@@ -25,6 +25,7 @@ mod imputed;
 mod sketch;
 mod stored;
 mod sums;
+mod sums_kind;
 mod tiled;
 mod tiles;
 
@@ -36,7 +37,8 @@ pub use gram::{Gram, GramSums};
 pub use imputed::ImputedCovariance;
 pub use sketch::{FirstPass, Product, Sketch};
 pub use stored::{MOST_ROWS, Parts, Restored, Stored};
-pub use sums::{FinishedSums, LabelMoments, LabelSumsKind, Sums, SumsKind};
+pub use sums::{FinishedSums, LabelMoments, Sums};
+pub use sums_kind::{LabelSumsKind, SumsKind};
 pub use tiled::{DEPTH, SHARED_FROM, TiledCovariance};
 
 use crate::error::{Error, Result};

@@ -7,119 +7,21 @@
 //!
 //! | features | nulls | S is |
 //! |---|---|---|
-//! | fewer than [`SHARED_FROM`] | error, drop | [`Covariance`], one per unit |
+//! | fewer than [`SHARED_FROM`](super::SHARED_FROM) | error, drop | [`Covariance`], one per unit |
 //! | any number | mean | [`ImputedCovariance`], one per unit |
-//! | [`SHARED_FROM`] and more | error, drop | [`TiledCovariance`], one for all threads |
-//! | [`SHARED_FROM`] and more | mean, around means known from a pass before | the same |
+//! | [`SHARED_FROM`](super::SHARED_FROM) and more | error, drop | [`TiledCovariance`], one for all threads |
+//! | [`SHARED_FROM`](super::SHARED_FROM) and more | mean, around means known from a pass before | the same |
 //!
 //! Holds what its parts hold: 8d² for S (three times that imputed), 8·d per class or label feature.
 
+use super::sums_kind::{CovarianceKind, LabelSumsKind, SumsKind};
 use super::{
     Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, CrossMoment,
-    CrossMoments, ImputedCovariance, LabelMap, Moments, Parts, Restored, SHARED_FROM, Shape,
-    Stored, TiledCovariance,
+    CrossMoments, ImputedCovariance, Moments, Parts, Restored, Shape, Stored, TiledCovariance,
 };
 use crate::error::{Error, Result};
 use crate::source::{Block, Nulls};
 use ndarray::Array1;
-use std::sync::Arc;
-
-/// Which sums are made.
-#[derive(Debug, Clone)]
-pub struct SumsKind {
-    /// d.
-    pub features: usize,
-    /// True for S.
-    pub covariance: bool,
-    /// The policy for missing cells.
-    pub nulls: Nulls,
-    /// What is summed of labels.
-    pub labels: Option<LabelSumsKind>,
-    /// Threads of a shared product.
-    pub threads: usize,
-    /// The means that missing cells take, where a pass has found them before. Such sums, and those
-    /// of random label features, are not stored.
-    pub around: Option<Moments>,
-}
-
-/// The label side of the sums that are made.
-#[derive(Debug, Clone)]
-pub enum LabelSumsKind {
-    /// Classes, up to a limit.
-    Classes(ClassLimit),
-    /// Numbers, or random features of them.
-    Numbers(Arc<LabelMap>),
-}
-
-impl LabelSumsKind {
-    /// So many label columns, as numbers.
-    pub fn linear(columns: usize) -> LabelSumsKind {
-        LabelSumsKind::Numbers(Arc::new(LabelMap::Linear { columns }))
-    }
-
-    /// Classes at most, or label features.
-    fn vectors(&self) -> u64 {
-        match self {
-            LabelSumsKind::Classes(limit) => limit.classes as u64,
-            LabelSumsKind::Numbers(map) => map.len() as u64,
-        }
-    }
-}
-
-/// Which accumulator S is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CovarianceKind {
-    Plain,
-    Imputed,
-    Tiled,
-}
-
-impl SumsKind {
-    fn covariance_kind(&self) -> Option<CovarianceKind> {
-        let many = self.features >= SHARED_FROM;
-        let around = self.around.is_some();
-        self.covariance.then_some(match self.nulls {
-            Nulls::Mean if many && around => CovarianceKind::Tiled,
-            Nulls::Mean => CovarianceKind::Imputed,
-            Nulls::Error | Nulls::Drop if many => CovarianceKind::Tiled,
-            Nulls::Error | Nulls::Drop => CovarianceKind::Plain,
-        })
-    }
-
-    /// True when one S is shared by all threads: blocks are added by the caller then, not one sum
-    /// per unit.
-    pub fn is_shared(&self) -> bool {
-        self.covariance_kind() == Some(CovarianceKind::Tiled)
-    }
-
-    /// True when missing cells of so many features need their means from a pass before.
-    pub fn needs_means(&self) -> bool {
-        self.covariance && self.nulls == Nulls::Mean && self.features >= SHARED_FROM
-    }
-
-    /// Bytes of what [`Sums::new`] makes, while blocks of so many rows are added; 0 rows for what
-    /// is held between blocks. Of classes as many as the limit allows.
-    pub fn bytes(&self, rows: u64) -> u64 {
-        let features = self.features as u64;
-        let vectors = self.labels.as_ref().map_or(0, LabelSumsKind::vectors);
-        let shape = Shape { features, rows, vectors };
-        let covariance = self.covariance_kind().map(|kind| match kind {
-            CovarianceKind::Plain => Covariance::bytes(shape),
-            CovarianceKind::Imputed => ImputedCovariance::bytes(shape),
-            CovarianceKind::Tiled => TiledCovariance::bytes(shape),
-        });
-        let labels = self.labels.as_ref().map(|labels| match labels {
-            LabelSumsKind::Classes(_) => ClassSums::bytes(shape),
-            LabelSumsKind::Numbers(_) => CrossMoment::bytes(shape),
-        });
-        // Both use a block up, so there are two of it.
-        let copy = match covariance.is_some() && labels.is_some() {
-            true => 8u64.saturating_mul(rows).saturating_mul(features),
-            false => 0,
-        };
-        covariance.unwrap_or(0).saturating_add(labels.unwrap_or(0)).saturating_add(copy)
-    }
-}
 
 /// The sums of the rows so far.
 #[derive(Debug, Clone)]
@@ -415,9 +317,11 @@ impl LabelMoments {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{FeatureMoments, LabelMap, SHARED_FROM};
     use super::*;
     use crate::source::{Labels, MissingCell};
     use ndarray::Array2;
+    use std::sync::Arc;
 
     fn kind(features: usize, nulls: Nulls, labels: Option<LabelSumsKind>) -> SumsKind {
         SumsKind { features, covariance: true, nulls, labels, threads: 2, around: None }
@@ -429,37 +333,6 @@ mod tests {
         block.labels =
             Some(Labels::Numbers(Array2::from_shape_fn((rows, 1), |(i, _)| (i % 5) as f64)));
         block
-    }
-
-    #[test]
-    fn the_accumulator_goes_by_features_and_nulls() {
-        let which = |features, nulls| kind(features, nulls, None).covariance_kind();
-        assert_eq!(which(10, Nulls::Error), Some(CovarianceKind::Plain));
-        assert_eq!(which(10, Nulls::Mean), Some(CovarianceKind::Imputed));
-        assert_eq!(which(SHARED_FROM, Nulls::Drop), Some(CovarianceKind::Tiled));
-        assert_eq!(which(SHARED_FROM, Nulls::Mean), Some(CovarianceKind::Imputed));
-        let moments = Sums::new(&kind(SHARED_FROM, Nulls::Error, None)).finish().covariance;
-        let around = moments.map(|c| c.moments);
-        let known = SumsKind { around, ..kind(SHARED_FROM, Nulls::Mean, None) };
-        assert!(known.is_shared() && known.needs_means());
-        assert!(Sums::new(&known).check_storable().is_err());
-        let none = SumsKind { covariance: false, ..kind(10, Nulls::Mean, None) };
-        assert_eq!((none.covariance_kind(), none.is_shared()), (None, false));
-    }
-
-    #[test]
-    fn bytes_are_those_of_the_parts() {
-        let labels = Some(LabelSumsKind::linear(3));
-        let shape = Shape { features: 10, rows: 7, vectors: 3 };
-        let both = kind(10, Nulls::Mean, labels.clone());
-        let parts = ImputedCovariance::bytes(shape) + CrossMoment::bytes(shape) + 8 * 7 * 10;
-        assert_eq!(both.bytes(7), parts);
-        let only = SumsKind { covariance: false, ..both };
-        assert_eq!(only.bytes(7), CrossMoment::bytes(shape));
-        assert_eq!(
-            kind(10, Nulls::Drop, None).bytes(0),
-            Covariance::bytes(Shape { features: 10, ..Shape::default() })
-        );
     }
 
     #[test]
@@ -492,6 +365,9 @@ mod tests {
         let map = Arc::new(LabelMap::fourier(1, 8, 1.0, 7));
         let random = Sums::new(&kind(4, Nulls::Error, Some(LabelSumsKind::Numbers(map))));
         assert!(random.check_storable().is_err());
+        let around = Some(FeatureMoments::new(SHARED_FROM).finish());
+        let known = SumsKind { around, ..kind(SHARED_FROM, Nulls::Mean, None) };
+        assert!(Sums::new(&known).check_storable().is_err());
     }
 
     #[test]

@@ -300,4 +300,22 @@ mod tests {
         assert!(residuals.contains("iteration.residuals has 1"), "{residuals}");
         assert!(refused(|h| h.certificate.iteration = Some(missed)).contains("tolerance"));
     }
+
+    #[test]
+    fn old_models_stay_readable() {
+        let mut dirs = vec![std::path::PathBuf::from("fixtures/models")];
+        let mut read = 0;
+        while let Some(dir) = dirs.pop() {
+            for entry in std::fs::read_dir(dir).expect("the models of old versions") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    dirs.push(path);
+                } else if path.extension().is_some_and(|e| e == "safetensors") {
+                    Model::load(&path).unwrap_or_else(|e| panic!("{e}"));
+                    read += 1;
+                }
+            }
+        }
+        assert!(read > 0);
+    }
 }
