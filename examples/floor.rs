@@ -17,7 +17,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    eigenstream::budget::keep_freed_memory();
+    eigenstream::internals::keep_freed_memory();
     let mut args = std::env::args().skip(1);
     let threads: usize = args.next().ok_or("THREADS PREFIX FILES...")?.parse()?;
     let prefix = args.next().ok_or("THREADS PREFIX FILES...")?;
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             handles.into_iter().map(|h| h.join().unwrap()).collect::<Vec<f64>>()
         })
     };
-    let traces = eigenstream::blas::serial(multiply_all);
+    let traces = eigenstream::internals::serial(multiply_all);
     println!("trace of XᵀX {:e}", traces.iter().sum::<f64>());
     Ok(())
 }
@@ -76,7 +76,7 @@ fn multiply(
     if s.is_empty() {
         *s = Array2::zeros((d, d));
     }
-    let rows = eigenstream::source::block_rows(d);
+    let rows = eigenstream::internals::block_rows(d);
     let mask = ProjectionMask::roots(metadata.parquet_schema(), roots);
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
         .with_row_groups(vec![group])
@@ -107,6 +107,6 @@ fn multiply(
                 .for_each(|c| data.extend_from_slice(c.as_primitive::<Float64Type>().values()));
             Array2::from_shape_vec((n, d).f(), data).unwrap()
         };
-        eigenstream::blas::syrk(block.view(), 1.0, s.view_mut());
+        eigenstream::internals::syrk(block.view(), 1.0, s.view_mut());
     }
 }

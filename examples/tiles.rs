@@ -3,8 +3,7 @@
 //! The product xᵀy alone, then with the kernel by libm (the plain one), then as it is done; nanoseconds per entry on
 //! one thread, best of five.
 
-use eigenstream::blas;
-use eigenstream::kernel::Kernel;
+use eigenstream::{Kernel, internals as blas};
 use ndarray::Array2;
 use std::time::Instant;
 

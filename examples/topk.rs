@@ -1,8 +1,7 @@
 //! Times the leading k eigenpairs of a d × d matrix in memory against dsyevd: `topk D K KIND`, KIND lowrank or wishart.
 
-use eigenstream::accumulate::{CoMoment, Moments};
-use eigenstream::blas;
-use eigenstream::solve::{self, Scaling, rules::Components};
+use eigenstream::Components;
+use eigenstream::internals::{self as blas, CoMoment, Moments, Scaling};
 use ndarray::{Array1, Array2};
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -30,7 +29,7 @@ fn main() {
         let scaling = Scaling { center: true, standardize: false };
         let sums = CoMoment { moments, s: a.clone() };
         let (_, solution) =
-            solve::solve(sums, scaling, Components::Count(k), threads).expect("solve");
+            blas::solve(sums, scaling, Components::Count(k), threads).expect("solve");
         let few = started.elapsed().as_secs_f64();
         let error = (0..k)
             .map(|i| (solution.eigenvalues[i] / values[d - 1 - i] - 1.0).abs())

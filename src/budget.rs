@@ -10,10 +10,10 @@ use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
 /// The share of the machine's memory that is used when ⟦memory⟧ is not given.
-pub const DEFAULT_SHARE: u64 = 4;
+pub(crate) const DEFAULT_SHARE: u64 = 4;
 
 /// What the process holds before it has read a row: code, libraries, BLAS work areas.
-pub const PROGRAM_BYTES: u64 = 24 << 20;
+pub(crate) const PROGRAM_BYTES: u64 = 24 << 20;
 
 /// A number of bytes that prints and parses the way people write it: `250MB`, `2GiB`, `1.5G`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,7 +151,7 @@ pub fn keep_freed_memory() {
 }
 
 /// Returns what [`keep_freed_memory`] has kept: between two phases that need different buffers.
-pub fn release_freed_memory() {
+pub(crate) fn release_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: gives free pages back to the system; live ones are not touched.
     unsafe {

@@ -1,75 +1,149 @@
 //! Exact PCA, supervised PCA and kernel PCA on Parquet data larger than memory.
 //!
+//! The four methods, on any [`Table`]:
+//!
+//! ```
+//! use eigenstream::{ArrowTable, Fit, Kernel, KernelKind, Quiet};
+//!
+//! // 200 rows of 5 features, and what they are.
+//! let rows = ndarray::Array2::from_shape_fn((200, 5), |(i, j)| ((i * 7 + j * j * 5) % 19) as f64);
+//! let species = (0..200).map(|i| if i % 19 < 9 { "iris" } else { "rose" });
+//! let species = std::sync::Arc::new(arrow_array::StringArray::from_iter_values(species));
+//! let table = ArrowTable::from(rows).with_column("species", species)?;
+//!
+//! let pca = Fit::pca().components(2).plan(&table)?.run(&Quiet)?;
+//! let spca = Fit::spca(["species"]).plan(&table)?.run(&Quiet)?;
+//! let kpca = Fit::kpca(Kernel::Rbf { gamma: 0.1 }).components(2).plan(&table)?.run(&Quiet)?;
+//! let kspca = Fit::kspca(KernelKind::Cosine, ["species"]).plan(&table)?.run(&Quiet)?;
+//!
+//! assert_eq!((pca.n_components(), spca.n_components()), (2, 1));
+//! assert_eq!((kpca.n_components(), kspca.n_components()), (2, 1));
+//! # Ok::<(), eigenstream::Error>(())
+//! ```
+//!
+//! Parquet files are a table too, of any size, and a plan tells what a fit of them would hold:
+//!
+//! ```no_run
+//! use eigenstream::{Dataset, Fit, ParquetOutput, Quiet, Transform};
+//!
+//! let data = Dataset::from_paths(&["data/"])?;
+//! let plan = Fit::pca().components(10).exclude(["id"]).memory(500_000_000).plan(&data)?;
+//! println!("{}: {} bytes", plan.reason(), plan.taken().memory.peak_bytes());
+//! let model = plan.run(&Quiet)?;
+//! model.save("model.safetensors")?;
+//! let scores = Transform::default().keep(["id"]).plan(&model, &data)?;
+//! scores.write_parquet(&ParquetOutput::new("scores.parquet"), &Quiet)?;
+//! # Ok::<(), eigenstream::Error>(())
+//! ```
+//!
+//! Sums that are kept ([`Scan`], [`State`]) give any linear model without reading the data again;
+//! a [`Listener`] hears notes and progress, and may stop a run.
+//!
 //! ```text
-//! Parquet row groups ─► Source ─► Block ─► Accumulate ─► solve ─► Model            pass 1 (fit)
-//! Parquet row groups ─► Source ─► Block ─► Projector ─► Sink ─► Parquet            pass 2 (transform, reconstruct)
+//! Table ─► Source ─► Block ─► Accumulate ─► solve ─► Model            pass 1 (fit)
+//! Table ─► Source ─► Block ─► Projector ─► Sink                       pass 2 (transform, …)
 //! ```
 //!
-//! A fit takes one of three forms, which [`cli::candidates`] weighs by what they hold: the d × d co-moment in
-//! one pass (primal), the n × n Gram matrix over groups of features (dual), or block Krylov with a pass per
-//! product (randomized). Kernel methods take all rows into memory and make the n × n kernel matrix by tiles, or stream
-//! comparisons with landmarks or random features.
-//!
-//! Rooms, in the order they import each other:
-//!
-//! | room | enters | leaves |
-//! |---|---|---|
-//! | [`source`] | paths | [`source::Block`]s of dense rows, unit by unit |
-//! | [`kernel`] | two blocks; a row and what it is compared with | a tile of a kernel; scores |
-//! | [`accumulate`] | blocks | n, mean, and the centred co-moment, the Gram matrix, or products with a few vectors |
-//! | [`solve`] | those sums | components, eigenvalues, certificate |
-//! | [`model`] | those | one safetensors file |
-//! | [`state`] | blocks, other states | sums on disk; any model they allow |
-//! | [`project`] | model × block | scores, reconstructions, diagnostics |
-//! | [`sink`] | record batches | Parquet files, whole or not at all |
-//! | [`workers`] | units of work | their results, in order |
-//! | [`pass`] | a source and a worker | the only loops over data |
-//! | [`report`] | models, progress | text and JSON |
-//! | [`cli`] | argv | the commands |
-//!
-//! Glossary: a *row* is an observation (a column of the tutorial's X), a *feature* one number of it,
-//! a *block* some rows dense in memory, a *unit* what one worker reads, a *pass* one reading of all
-//! rows, a *component* a unit vector in feature space, a *score* a row's coordinate along it.
-//!
-//! The library is what the binary is made of. In memory it works the same way:
-//!
-//! ```
-//! use eigenstream::accumulate::{Accumulate, Covariance};
-//! use eigenstream::pass::{self, Unwatched};
-//! use eigenstream::solve::{self, Scaling, rules::Components};
-//! use eigenstream::source::{InMemory, Source};
-//!
-//! // Points near the line y = 2x, far from the origin.
-//! let rows = ndarray::array![[100.0, 200.0], [101.0, 202.1], [102.0, 203.9], [103.0, 206.0]];
-//! let source = InMemory::new(rows, 2);
-//! let (sums, _) = pass::fold(&source, 2, &Unwatched, || Covariance::new(source.n_features()))?;
-//! let scaling = Scaling { center: true, standardize: false };
-//! let (moments, solution) = solve::solve(sums.finish(), scaling, Components::Count(1), 1)?;
-//! assert_eq!(moments.mean[0], 101.5);
-//! assert!((solution.components[[0, 1]] / solution.components[[0, 0]] - 2.0).abs() < 0.05);
-//! # Ok::<(), eigenstream::error::Error>(())
-//! ```
+//! The rooms below, in the order they import each other, are described in `ARCHITECTURE.md`.
+//! Glossary: a *row* is an observation (a column of the tutorial's X), a *feature* one number of
+//! it, a *block* some rows dense in memory, a *unit* what one worker reads, a *pass* one reading of
+//! all rows, a *component* a unit vector in feature space, a *score* a row's coordinate along it.
 
-#![warn(missing_docs)]
+#![warn(missing_docs, unreachable_pub)]
+// Some parts are of the command line alone.
+#![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
 
-pub mod accumulate;
-pub mod blas;
-pub mod budget;
-pub mod cli;
-pub mod error;
-pub mod generate;
-pub mod kernel;
-pub mod listen;
-pub mod model;
-pub mod note;
-pub mod pass;
-pub mod project;
-pub mod report;
+// In the order they import each other: `tests/rooms.rs` holds them to it.
+mod words;
+
+mod error;
+
+mod note;
+
+mod listen;
+
+mod budget;
+
 mod scratch;
-pub mod sink;
-pub mod solve;
-pub mod source;
-pub mod staged;
-pub mod state;
-pub mod words;
-pub mod workers;
+
+mod staged;
+
+mod blas;
+
+mod workers;
+
+mod source;
+
+mod kernel;
+
+mod accumulate;
+
+mod solve;
+
+mod model;
+
+mod project;
+
+mod sink;
+
+mod pass;
+
+mod collect;
+
+mod fit;
+
+mod state;
+
+mod apply;
+
+mod hsic;
+
+mod report;
+
+#[cfg(feature = "cli")]
+mod generate;
+
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
+
+#[doc(hidden)]
+pub mod internals;
+
+pub use apply::{
+    Applied, ApplyPlan, Dtype, KeepColumns, Layout, Preimage, PreimageLoss, Reconstruct, Transform,
+};
+pub use budget::{Budget, Bytes, Item, MemoryPlan, Phase};
+pub use error::{Error, Iterated, Place, Result, Unconverged, phrase};
+pub use fit::{
+    Approximate, ColumnOptions, Fit, FormCost, Gamma, IterationOptions, KernelOptions,
+    LabelOptions, LandmarkChoice, Plan, Resources, ScalingOptions, ScoringOptions,
+};
+pub use hsic::{Hsic, HsicPlan, HsicResult};
+pub use kernel::{Kernel, KernelKind};
+pub use listen::{Listener, Quiet, Stage};
+pub use model::{
+    Approximation, ClassReport, Header, InputEntry, KernelReport, LabelReport, Method, Model,
+    NullReport, PreimageReport, ScoringReport, Selection, Weight,
+};
+pub use note::{Level, Note};
+pub use sink::{Compression, ParquetOutput, Sink};
+pub use solve::rules::Components;
+pub use solve::scoring::{Keep, Score};
+pub use solve::supervised::LabelKernel;
+pub use solve::{Certificate, Form, Iteration};
+pub use source::{
+    ArrowTable, Block, ChosenColumns, Class, ClassValue, ColumnInfo, Dataset, Difference,
+    FeatureColumn, Features, InputInfo, Kind, LabelRead, LabelRequest, Labels, MissingCell, Nulls,
+    OpenedReader, Precision, ReadCost, ReadRequest, ReaderTable, Source, Table, Tally, Unit,
+    Values, matrix_batch,
+};
+pub use state::{
+    About, Checkpoint, CheckpointProgress, FoldChoice, Group, GroupStates, Scan, ScanPlan, State,
+    StateLabels, Statistics,
+};
+
+/// The page about the library: its blocks are run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/library.md")]
+struct LibraryPage;

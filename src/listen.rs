@@ -69,6 +69,6 @@ impl Drop for Watch<'_> {
 }
 
 /// An error once the listener wants to stop.
-pub fn go_on(listener: &dyn Listener) -> Result<()> {
+pub(crate) fn go_on(listener: &dyn Listener) -> Result<()> {
     if listener.cancelled() { Err(Error::Cancelled) } else { Ok(()) }
 }

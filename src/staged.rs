@@ -21,7 +21,8 @@ fn alive() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 }
 
 /// On SIGINT, SIGTERM or SIGHUP: remove what is staged, exit with 128 + signal.
-pub fn exit_on_signals() -> Result<()> {
+#[cfg(feature = "cli")]
+pub(crate) fn exit_on_signals() -> Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let failed = Error::io("watch", "signals");
     let mut signals =
@@ -40,14 +41,14 @@ pub fn exit_on_signals() -> Result<()> {
 }
 
 /// A file in the making.
-pub struct StagedFile {
+pub(crate) struct StagedFile {
     temporary: Option<tempfile::NamedTempFile>,
     target: PathBuf,
 }
 
 impl StagedFile {
     /// Creates the temporary file beside the target, or beside the file that a link points to.
-    pub fn create(target: &Path) -> Result<StagedFile> {
+    pub(crate) fn create(target: &Path) -> Result<StagedFile> {
         check_file(target)?;
         let target = &std::fs::canonicalize(target).unwrap_or_else(|_| target.to_path_buf());
         let (parent, prefix) = stage_name(target)?;
@@ -64,12 +65,12 @@ impl StagedFile {
     }
 
     /// The file to write to.
-    pub fn file(&mut self) -> &mut File {
+    pub(crate) fn file(&mut self) -> &mut File {
         self.temporary.as_mut().expect("only commit and drop take it").as_file_mut()
     }
 
     /// Syncs and renames.
-    pub fn commit(mut self) -> Result<()> {
+    pub(crate) fn commit(mut self) -> Result<()> {
         let Some(temporary) = self.temporary.take() else {
             return Ok(());
         };
@@ -94,7 +95,7 @@ impl Drop for StagedFile {
 ///
 /// The hidden one is named after what is written (`key`), so that a run that does the same after a
 /// kill finds the files that were complete, each marked when it was synced.
-pub struct StagedDir {
+pub(crate) struct StagedDir {
     temporary: Option<PathBuf>,
     _lock: File,
     target: PathBuf,
@@ -146,7 +147,11 @@ impl StagedDir {
     /// Creates the hidden directory, or takes up the one that a killed run of the same key left. A
     /// target that exists must hold nothing but files that this run replaces, so that old and new
     /// do not mix. Without a key nothing is taken up.
-    pub fn create(target: &Path, files: Vec<PathBuf>, key: Option<u64>) -> Result<StagedDir> {
+    pub(crate) fn create(
+        target: &Path,
+        files: Vec<PathBuf>,
+        key: Option<u64>,
+    ) -> Result<StagedDir> {
         if target.exists() {
             replaceable(target, target, &files.iter().map(PathBuf::as_path).collect())?;
         }
@@ -177,12 +182,12 @@ impl StagedDir {
     }
 
     /// Which of the announced files an earlier run has completed.
-    pub fn complete(&self) -> &[bool] {
+    pub(crate) fn complete(&self) -> &[bool] {
         &self.complete
     }
 
     /// Creates one of the announced files.
-    pub fn create_file(&self, index: usize) -> Result<File> {
+    pub(crate) fn create_file(&self, index: usize) -> Result<File> {
         let path = self.path().join(&self.files[index]);
         let shown = self.target.join(&self.files[index]);
         if let Some(parent) = path.parent() {
@@ -192,18 +197,18 @@ impl StagedDir {
     }
 
     /// Marks a file that is synced, for a run after a kill.
-    pub fn mark(&self, index: usize) {
+    pub(crate) fn mark(&self, index: usize) {
         // Without its mark a file is only written once more.
         let _ = File::create(self.path().join(format!("{DONE}{index}")));
     }
 
     /// Where the file with this index will be.
-    pub fn target(&self, index: usize) -> PathBuf {
+    pub(crate) fn target(&self, index: usize) -> PathBuf {
         self.target.join(&self.files[index])
     }
 
     /// Renames: the whole directory where the target does not exist, else file by file.
-    pub fn commit(mut self) -> Result<()> {
+    pub(crate) fn commit(mut self) -> Result<()> {
         let Some(path) = self.temporary.take() else {
             return Ok(());
         };
@@ -256,7 +261,7 @@ fn take_up(path: &Path) -> Option<File> {
 
 /// Refuses a target that is not a file, or has no directory to be in. Nothing is created: a long
 /// pass asks first.
-pub fn check_file(target: &Path) -> Result<()> {
+pub(crate) fn check_file(target: &Path) -> Result<()> {
     match std::fs::metadata(target) {
         Ok(found) if found.is_dir() => {
             Err(Error::Misuse(format!("{} is a directory; name a file", target.display())))

@@ -1,7 +1,7 @@
 //! Numbers and lists as people read them. Enters: values. Leaves: words, for every room's messages.
 
 /// 4000000 → 4,000,000.
-pub fn thousands(n: u64) -> String {
+pub(crate) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
@@ -14,12 +14,12 @@ pub fn thousands(n: u64) -> String {
 }
 
 /// "1 file", "3 files".
-pub fn count(n: u64, noun: &str) -> String {
+pub(crate) fn count(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(n), if n == 1 { "" } else { "s" })
 }
 
 /// Five significant digits, in the notation that is shorter to read.
-pub fn five_digits(x: f64) -> String {
+pub(crate) fn five_digits(x: f64) -> String {
     let magnitude = x.abs();
     if x == 0.0 {
         "0".into()
@@ -32,22 +32,22 @@ pub fn five_digits(x: f64) -> String {
 }
 
 /// Bytes as whole megabytes, rounded up: what a user can ask for.
-pub fn megabytes(bytes: u64) -> String {
+pub(crate) fn megabytes(bytes: u64) -> String {
     format!("{}MB", bytes.div_ceil(1_000_000))
 }
 
 /// "7 products with the kernel matrix".
-pub fn products(n: usize) -> String {
+pub(crate) fn products(n: usize) -> String {
     format!("{} with the kernel matrix", count(n as u64, "product"))
 }
 
 /// "1 pass", "3 passes".
-pub fn passes(n: usize) -> String {
+pub(crate) fn passes(n: usize) -> String {
     if n == 1 { "1 pass".into() } else { format!("{n} passes") }
 }
 
 /// "1, 4 to 7, 9" of ascending numbers.
-pub fn ranges(numbers: &[usize]) -> String {
+pub(crate) fn ranges(numbers: &[usize]) -> String {
     let runs = numbers.chunk_by(|a, b| a + 1 == *b);
     let text = |run: &[usize]| match run {
         [one] => one.to_string(),
@@ -58,7 +58,7 @@ pub fn ranges(numbers: &[usize]) -> String {
 }
 
 /// The first few of many.
-pub fn some(names: &[String]) -> String {
+pub(crate) fn some(names: &[String]) -> String {
     const FEW: usize = 6;
     if names.len() <= FEW {
         return names.join(", ");

@@ -27,13 +27,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 
 /// Units in flight for a number of threads: one more than workers, so that none waits for a merge.
-pub const fn window(threads: usize) -> usize {
+pub(crate) const fn window(threads: usize) -> usize {
     threads + 1
 }
 
 /// Workers, and how many pieces each unit may have waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Crew {
+pub(crate) struct Crew {
     /// Workers.
     pub threads: usize,
     /// Pieces of a unit that wait for their turn.
@@ -41,20 +41,20 @@ pub struct Crew {
 }
 
 /// Where a worker puts the pieces of its unit.
-pub struct Output<P> {
+pub(crate) struct Output<P> {
     channel: Sender<Result<P>>,
 }
 
 impl<P> Output<P> {
     /// Waits while the queue is full. A piece nobody wants any more (the pass has failed) is
     /// dropped.
-    pub fn give(&self, piece: P) {
+    pub(crate) fn give(&self, piece: P) {
         let _ = self.channel.send(Ok(piece));
     }
 }
 
 /// Does all units and takes what they give, in their order. BLAS calls use one thread each.
-pub fn in_order<P: Send>(
+pub(crate) fn in_order<P: Send>(
     units: usize,
     crew: Crew,
     work: impl Fn(usize, &Output<P>) -> Result<()> + Sync,
@@ -111,7 +111,7 @@ fn workers<P: Send>(
 
 /// Does every job, on this many threads, each taking the next one that is left; gives what they
 /// give in the order of the jobs. A job that panics makes this panic.
-pub fn for_each<J: Send, R: Send>(
+pub(crate) fn for_each<J: Send, R: Send>(
     threads: usize,
     jobs: Vec<J>,
     work: impl Fn(J) -> R + Sync,
@@ -151,7 +151,7 @@ thread_local! {
 
 /// Keeps the file and line of every panic for [`caught`], and prints nothing: for a program whose
 /// panics are all caught. To be called once, before other threads exist.
-pub fn record_panics() {
+pub(crate) fn record_panics() {
     std::panic::set_hook(Box::new(|info| {
         let at = info.location().map(|l| format!("{}:{}", l.file(), l.line()));
         PANICKED_AT.set(at);
@@ -187,7 +187,7 @@ fn attempt<T>(work: impl FnOnce() -> T) -> std::result::Result<T, Panic> {
 }
 
 /// A panic is our bug; it is reported like one instead of taking the process down.
-pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     attempt(work).unwrap_or_else(|panic| Err(panic.into_error()))
 }
 
@@ -282,5 +282,20 @@ mod tests {
         let error = caught::<()>(|| panic!("here")).unwrap_err().to_string();
         std::panic::set_hook(before);
         assert!(error.contains("here, at src/workers.rs:"), "{error}");
+    }
+
+    #[test]
+    fn a_worker_may_ask_for_parallel_work() {
+        let nested = |j: usize| blas::parallel(2, || j);
+        assert_eq!(blas::serial(|| for_each(3, vec![1; 9], nested)), vec![1; 9]);
+        let work = |unit: usize, out: &Output<usize>| {
+            out.give(blas::parallel(2, || unit));
+            Ok(())
+        };
+        in_order(5, Crew { threads: 2, queue: 1 }, work, |unit, piece| {
+            assert_eq!(unit, blas::parallel(2, || piece));
+            Ok(())
+        })
+        .unwrap();
     }
 }

@@ -272,7 +272,9 @@ fn sum(column: &ArrayRef) -> f64 {
         DataType::UInt16 => add!(UInt16Type),
         DataType::UInt32 => add!(UInt32Type),
         DataType::UInt64 => add!(UInt64Type),
-        DataType::Float16 => add!(Float16Type),
+        DataType::Float16 => {
+            column.as_primitive::<Float16Type>().iter().flatten().map(|v| v.to_f64()).sum()
+        }
         DataType::Float32 => {
             column.as_primitive::<Float32Type>().iter().flatten().map(f64::from).sum()
         }

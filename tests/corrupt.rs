@@ -1,12 +1,10 @@
-//! Flipped, cut and swollen bytes: an error or an answer, never a panic, a hang or a wild allocation.
+//! Flipped, cut and swollen bytes: an error or an answer, never a panic, a hang or a wild
+//! allocation.
 
-use crate::workdir::{Workdir, fixture};
-use clap::Parser;
-use eigenstream::cli::args::{Cli, Command};
-use eigenstream::cli::{fit, plan::FitPlan};
-use eigenstream::model::Model;
-use eigenstream::report::Talk;
-use eigenstream::state::State;
+use crate::workdir::{Workdir, doubles, fixture};
+use eigenstream::internals::model_json as report;
+use eigenstream::{Dataset, Fit, Model, Nulls, Quiet, State};
+use serde_json::{Value, json};
 
 /// A seeded sequence (SplitMix64): the same mutations on every machine.
 struct Dice(u64);
@@ -57,12 +55,7 @@ fn old_models_stay_readable() {
         let model = Model::load(&file).unwrap();
         assert!(model.n_components() > 0, "{}", file.display());
         let again = Model::from_bytes(&model.to_bytes().unwrap()).unwrap();
-        assert_eq!(
-            eigenstream::report::json::model(&again),
-            eigenstream::report::json::model(&model),
-            "{}",
-            file.display()
-        );
+        assert_eq!(report(&again), report(&model), "{}", file.display());
     }
 }
 
@@ -74,10 +67,10 @@ fn damaged_models_are_refused() {
 }
 
 fn damaged(bytes: &[u8]) {
-    let original = eigenstream::report::json::model(&Model::from_bytes(bytes).unwrap());
+    let original = report(&Model::from_bytes(bytes).unwrap());
     let refused = mutated(bytes, rounds(100, 1_000), Model::from_bytes, |model| {
         // A mutation may be none (a byte filled with itself); anything else the checksum sees.
-        assert_eq!(eigenstream::report::json::model(&model), original);
+        assert_eq!(report(&model), original);
     });
     assert!(refused > 0.95, "{refused} refused");
 }
@@ -87,7 +80,8 @@ fn rounds(few: usize, many: usize) -> usize {
     if std::env::var_os("EIGENSTREAM_FUZZ").is_some() { many } else { few }
 }
 
-/// Reads mutations of a file: refused with a sentence, or right; no allocation far beyond the file. The share refused.
+/// Reads mutations of a file: refused with a sentence, or right; no allocation far beyond the file.
+/// The share refused.
 fn mutated<T>(
     bytes: &[u8],
     rounds: usize,
@@ -165,32 +159,179 @@ fn damaged_states_are_refused() {
     }
 }
 
-/// The header says one thing and the tensors another, under a checksum that fits: shapes are checked before arithmetic.
+/// A container taken apart: the outer header, our header within it, the tensors.
+struct Opened<'a> {
+    outer: Value,
+    ours: Value,
+    tensors: &'a [u8],
+}
+
+impl Opened<'_> {
+    fn new(bytes: &[u8]) -> Opened<'_> {
+        let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let outer: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+        let ours = outer["__metadata__"]["eigenstream"].as_str().unwrap();
+        let ours = serde_json::from_str(ours).unwrap();
+        Opened { outer, ours, tensors: &bytes[8 + length..] }
+    }
+
+    /// With another header of ours, under a checksum that fits.
+    fn with(&self, ours: Value) -> Vec<u8> {
+        sealed(&self.outer, ours, self.tensors)
+    }
+
+    /// The same with one value changed somewhere.
+    fn scrambled(&self, dice: &mut Dice) -> (Value, Vec<u8>) {
+        let mut changed = self.ours.clone();
+        scramble(&mut changed, dice);
+        (changed.clone(), self.with(changed))
+    }
+}
+
+/// A scrambled file is refused with a sentence that is not about its checksum.
+fn contradiction(problem: &str) {
+    assert!(problem.contains("is damaged: ") || problem.contains("is not an eigenstream"));
+    assert!(!problem.contains("checksum does not fit"), "{problem}");
+    assert!(!problem.contains("bug") && !problem.contains("panicked"), "{problem}");
+}
+
+/// The header says one thing and the tensors another, under a checksum that fits: shapes are
+/// checked before arithmetic.
 #[test]
+#[ignore = "slow: make test-slow"]
 fn states_that_contradict_themselves_are_refused() {
     for bytes in states() {
-        let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-        let header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
-        let ours: serde_json::Value =
-            serde_json::from_str(header["__metadata__"]["eigenstream"].as_str().unwrap()).unwrap();
+        let opened = Opened::new(&bytes);
+        let same = State::from_bytes(&opened.with(opened.ours.clone())).unwrap();
+        assert!(same.to_bytes().unwrap() == bytes, "sealed again, it is the same state");
         let mut dice = Dice(9);
-        for _ in 0..rounds(60, 1_000) {
-            let mut changed = ours.clone();
-            scramble(&mut changed, &mut dice);
-            let bytes = sealed(&header, changed, &bytes[8 + length..]);
-            if let Ok(state) = State::from_bytes(&bytes) {
-                // What is read can be worked with.
-                let _ = state.solve(&Default::default(), &|_| {});
-                let mut twice = state.clone();
-                let _ = twice.subtract(state);
+        let (rounds, mut refused) = (rounds(60, 1_000), 0);
+        for _ in 0..rounds {
+            match State::from_bytes(&opened.scrambled(&mut dice).1) {
+                Err(problem) => {
+                    contradiction(&problem);
+                    refused += 1;
+                }
+                Ok(state) => {
+                    // What is read can be worked with, and written.
+                    let _ = state.solve(&Fit::pca(), &Quiet);
+                    let mut twice = state.clone();
+                    let _ = twice.subtract(state.clone());
+                    State::from_bytes(&state.to_bytes().unwrap()).unwrap();
+                }
             }
         }
+        assert!(2 * refused > rounds, "{refused} of {rounds} refused");
+        assert!(refused < rounds, "some facts may change without a contradiction");
+    }
+}
+
+/// A model of every kind, by name, and the rows they are of.
+fn models() -> (Workdir, Vec<(&'static str, Vec<u8>)>) {
+    let dir = Workdir::new();
+    let x = |i: usize, j: usize| ((i * 31 + j * 17 + i * i % 13) % 23) as f64 + 0.25 * j as f64;
+    let column = |j: usize| doubles((0..60).map(|i| x(i, j)).collect());
+    let mut columns: Vec<_> = (0..4).map(|j| (format!("x{j}"), column(j))).collect();
+    columns.push(("x4".into(), doubles(vec![2.5; 60])));
+    columns.push(("y".into(), doubles((0..60).map(|i| x(i, 0) - x(i, 2)).collect())));
+    let classes = (0..60).map(|i| ["a", "b", "c"][(i / 2) % 3]).collect::<Vec<_>>();
+    columns.push(("label".into(), std::sync::Arc::new(arrow_array::StringArray::from(classes))));
+    dir.table("d.parquet", columns, 20);
+    let kinds = [
+        ("pca", "-k 2"),
+        ("constants", "-k 2 --standardize"),
+        ("delta", "--method spca --label label -k 2"),
+        ("numbers", "--method spca --label y -k 1"),
+        ("scored", "--score-by y --keep-features 3 -k 2"),
+        ("exact", "--method kpca -k 2"),
+        ("landmarks", "--method kpca --landmarks 20 -k 2"),
+        ("fourier", "--method kpca --random-features 30 -k 2"),
+        ("cosine", "--method kpca --kernel cosine -k 2"),
+        ("kspca", "--method kspca --label label -k 2"),
+        ("ridge", "--method kpca -k 2 --preimage ridge"),
+    ];
+    let fit = |(name, options): (&'static str, &str)| {
+        let words = format!("fit d.parquet --columns x* {options} -o m --quiet");
+        dir.ok(&words.split(' ').collect::<Vec<_>>());
+        (name, std::fs::read(dir.path("m")).unwrap())
+    };
+    let models = kinds.into_iter().map(fit).collect();
+    (dir, models)
+}
+
+/// The commands that read a model, on the file `m`: an answer or a sentence.
+fn survives(dir: &Workdir, what: &dyn std::fmt::Display) {
+    for words in ["inspect m", "inspect m --json", "transform m d.parquet -o s.parquet --quiet"] {
+        let run = dir.run(&words.split(' ').collect::<Vec<_>>());
+        let told = matches!(run.code, Some(0..=2))
+            && !run.stderr.contains("bug")
+            && !run.stderr.contains("panicked");
+        assert!(told, "{words}, {what}: {:?} {}", run.code, run.stderr);
+    }
+}
+
+/// As above, of models: what is accepted can be looked at and applied.
+#[test]
+#[ignore = "slow: make test-slow"]
+fn models_that_contradict_themselves_are_refused_or_survive() {
+    let (dir, models) = models();
+    let old = old_models().into_iter().map(|file| ("old", std::fs::read(file).unwrap()));
+    for (name, bytes) in models.into_iter().chain(old) {
+        let opened = Opened::new(&bytes);
+        let json = |bytes: &[u8]| Model::from_bytes(bytes).map(|m| report(&m));
+        assert_eq!(json(&opened.with(opened.ours.clone())), json(&bytes), "{name}: sealed again");
+        let mut dice = Dice(11);
+        let (rounds, mut refused) = (rounds(30, 500), 0);
+        for _ in 0..rounds {
+            let (changed, bytes) = opened.scrambled(&mut dice);
+            match Model::from_bytes(&bytes) {
+                Err(problem) => {
+                    contradiction(&problem);
+                    refused += 1;
+                }
+                Ok(_) => {
+                    std::fs::write(dir.path("m"), bytes).unwrap();
+                    survives(&dir, &format!("{name}: {}", difference(&opened.ours, &changed)));
+                }
+            }
+        }
+        assert!(4 * refused > rounds, "{name}: {refused} of {rounds} refused");
+    }
+}
+
+/// A list in the header that is shorter or longer than there are components.
+#[test]
+fn a_share_for_too_few_or_too_many_components_is_refused() {
+    let (dir, models) = models();
+    let (_, bytes) = models.iter().find(|(name, _)| *name == "delta").unwrap();
+    let opened = Opened::new(bytes);
+    assert_eq!(opened.ours["label"]["hsic_share"].as_array().unwrap().len(), 2);
+    for shares in [json!([]), json!([0.5]), json!([0.5, 0.25, 0.125])] {
+        let mut ours = opened.ours.clone();
+        ours["label"]["hsic_share"] = shares.clone();
+        std::fs::write(dir.path("m"), opened.with(ours)).unwrap();
+        survives(&dir, &shares);
+        let said = dir.fails(1, &["inspect", "m"]);
+        assert!(said.starts_with("inspect: m: is damaged: "), "{shares}: {said}");
+    }
+}
+
+/// Where two headers differ: the path to the first difference and what stands there.
+fn difference(a: &Value, b: &Value) -> String {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let changed = a.iter().find(|(key, value)| b.get(*key) != Some(value));
+            changed.map_or("nothing".into(), |(key, value)| {
+                let rest = b.get(key).map_or("is gone".into(), |b| difference(value, b));
+                format!("{key} {rest}")
+            })
+        }
+        _ => format!("{a} became {b}"),
     }
 }
 
 /// Changes one value somewhere.
-fn scramble(value: &mut serde_json::Value, dice: &mut Dice) {
-    use serde_json::{Value, json};
+fn scramble(value: &mut Value, dice: &mut Dice) {
     match value {
         Value::Object(map) if !map.is_empty() => {
             let keys: Vec<String> = map
@@ -206,7 +347,11 @@ fn scramble(value: &mut serde_json::Value, dice: &mut Dice) {
         }
         Value::Array(list) if !list.is_empty() && dice.roll(4) > 0 => {
             let at = dice.roll(list.len());
-            scramble(&mut list[at], dice)
+            match dice.roll(6) {
+                0 => drop(list.remove(at)),
+                1 => list.insert(at, list[at].clone()),
+                _ => scramble(&mut list[at], dice),
+            }
         }
         other => {
             let choices = [
@@ -226,7 +371,7 @@ fn scramble(value: &mut serde_json::Value, dice: &mut Dice) {
 }
 
 /// The container with another header of ours, its checksum made to fit.
-fn sealed(header: &serde_json::Value, mut ours: serde_json::Value, tensors: &[u8]) -> Vec<u8> {
+fn sealed(header: &Value, mut ours: Value, tensors: &[u8]) -> Vec<u8> {
     use std::hash::Hasher;
     ours["checksum"] = "0000000000000000".into();
     let blank = ours.to_string();
@@ -258,8 +403,7 @@ fn page_checksums_are_believed() {
         dir.run(&["fit", "x.parquet", "-k", "2", "-o", "m", "--nulls", "drop", "--quiet", "--json"])
     };
     let numbers = |run: &crate::workdir::Run| {
-        serde_json::from_str::<serde_json::Value>(&run.stdout).unwrap()["explained_variance_ratio"]
-            .clone()
+        serde_json::from_str::<Value>(&run.stdout).unwrap()["explained_variance_ratio"].clone()
     };
     let expected = numbers(&fit());
     let mut dice = Dice(5);
@@ -306,23 +450,8 @@ fn damaged_parquet_is_refused_or_fitted() {
         let bytes = std::fs::read(fixture(&format!("{file}.parquet"))).unwrap();
         for _ in 0..rounds(60, 400) {
             std::fs::write(&path, dice.mutate(&bytes)).unwrap();
-            let cli = Cli::try_parse_from([
-                "eigenstream",
-                "fit",
-                &path,
-                "-o",
-                "m",
-                "--nulls",
-                "drop",
-                "--threads",
-                "1",
-            ])
-            .unwrap();
-            let Command::Fit(args) = cli.command else { unreachable!() };
-            let fit = FitPlan::new(&args.fit).and_then(|plan| {
-                plan.check()?;
-                fit::fit(plan, &args.fit, Talk::new(true))
-            });
+            let fit = Dataset::from_paths(&[&path])
+                .and_then(|data| Fit::pca().nulls(Nulls::Drop).threads(1).plan(&data)?.run(&Quiet));
             match fit {
                 Ok(_) => fitted += 1,
                 Err(error) => {

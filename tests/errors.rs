@@ -1,4 +1,5 @@
-//! Bad input: one sentence with file, column and row where known, and what to do. No output file, no panic.
+//! Bad input: one sentence with file, column and row where known, and what to do. No output file,
+//! no panic.
 
 use crate::theory::rows;
 use crate::workdir::{Workdir, doubles};
@@ -105,13 +106,17 @@ fn wrong_numbers_of_components() {
     for (k, words) in [
         ("0", "0 components are none at all"),
         ("1.5", "is neither a number"),
-        ("-2", ""),
+        ("-2", "'-2' is neither a number of components, a ratio between 0 and 1"),
         ("lots", "mle, elbow nor all"),
     ] {
-        let run = dir.run(&["fit", "d.parquet", "-k", k, "-o", "m"]);
+        let run = dir.run(&["fit", "d.parquet", &format!("-k={k}"), "-o", "m"]);
         assert_eq!(run.code, Some(2), "{k}");
         assert!(run.stderr.contains(words), "{k}: {}", run.stderr);
+        assert_eq!(dir.list(), ["d.parquet"]);
     }
+    let run = dir.run(&["fit", "d.parquet", "-k", "-2", "-o", "m"]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains("unexpected argument '-2'"), "{}", run.stderr);
     let dir = Workdir::new();
     dir.matrix("d.parquet", &rows(4, 5), 20);
     let said = dir.fails(2, &["fit", "d.parquet", "-k", "mle", "-o", "m"]);

@@ -34,3 +34,11 @@ pub fn two_pass(x: &Array2<f64>, w: &Array1<f64>) -> Oracle {
     }
     Oracle { weight: w.sum(), mean, s }
 }
+
+/// Eigenvalues, ascending, and eigenvectors as rows, by LAPACK's dsyev through ndarray-linalg: another
+/// driver than the program's.
+pub fn eigh(a: Array2<f64>) -> (Array1<f64>, Array2<f64>) {
+    use ndarray_linalg::{Eigh, UPLO};
+    let (values, vectors) = a.eigh(UPLO::Lower).unwrap();
+    (values, vectors.reversed_axes().as_standard_layout().into_owned())
+}

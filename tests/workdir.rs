@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+/// The program, where it is built.
+const BINARY: Option<&str> = option_env!("CARGO_BIN_EXE_eigenstream");
+
 /// A directory of one test, gone at its end.
 pub struct Workdir {
     dir: tempfile::TempDir,
@@ -44,7 +47,7 @@ impl Workdir {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_eigenstream"));
+        let mut command = Command::new(BINARY.expect("the program is built with its command line"));
         command.args(args).current_dir(self.dir.path());
         command
     }

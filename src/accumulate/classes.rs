@@ -48,6 +48,13 @@ pub struct ClassLimit {
     pub hint: String,
 }
 
+impl ClassLimit {
+    /// So many, of a label without a name: for sums whose bytes are asked.
+    pub(crate) fn of(classes: usize) -> ClassLimit {
+        ClassLimit { classes, label: String::new(), hint: String::new() }
+    }
+}
+
 /// What is known of one class.
 #[derive(Debug, Clone)]
 struct ClassSum {

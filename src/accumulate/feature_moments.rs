@@ -62,6 +62,9 @@ impl FeatureMoments {
 
     /// Appends features that were seen on the same rows.
     pub(super) fn append(&mut self, more: FeatureMoments) {
+        if more.present.is_empty() {
+            return;
+        }
         let join =
             |a: &Array1<f64>, b: &Array1<f64>| a.iter().chain(b).copied().collect::<Array1<f64>>();
         self.present = join(&self.present, &more.present);

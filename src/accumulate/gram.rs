@@ -133,8 +133,6 @@ impl Accumulate for Gram {
 
     fn bytes(shape: Shape) -> u64 {
         let waiting = if shape.features == 0 { 0 } else { DEPTH as u64 + shape.features };
-        8u64.saturating_mul(
-            shape.rows.saturating_mul(shape.rows).saturating_add(shape.rows * waiting),
-        )
+        8u64.saturating_mul(shape.rows.saturating_mul(shape.rows.saturating_add(waiting)))
     }
 }

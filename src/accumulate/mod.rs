@@ -36,10 +36,13 @@ pub use feature_moments::FeatureMoments;
 pub use gram::{Gram, GramSums};
 pub use imputed::ImputedCovariance;
 pub use sketch::{FirstPass, Product, Sketch};
-pub use stored::{MOST_ROWS, Parts, Restored, Stored};
+pub(crate) use stored::MOST_ROWS;
+pub(crate) use stored::Restored;
+pub use stored::{Parts, Stored};
 pub use sums::{FinishedSums, LabelMoments, Sums};
 pub use sums_kind::{LabelSumsKind, SumsKind};
-pub use tiled::{DEPTH, SHARED_FROM, TiledCovariance};
+pub use tiled::TiledCovariance;
+pub(crate) use tiled::{DEPTH, SHARED_FROM};
 
 use crate::error::{Error, Result};
 use crate::source::{Block, dense};

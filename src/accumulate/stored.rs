@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
 /// No state counts more: sums of counts stay within their type.
-pub const MOST_ROWS: u64 = 1 << 56;
+pub(crate) const MOST_ROWS: u64 = 1 << 56;
 
 /// Numbers and facts by name.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +33,7 @@ pub struct Parts {
 }
 
 /// What is wrong with stored sums.
-pub type Restored<T> = std::result::Result<T, String>;
+pub(crate) type Restored<T> = std::result::Result<T, String>;
 
 /// Sums that can be stored.
 pub trait Stored: Accumulate {

@@ -27,10 +27,10 @@ use crate::workers::for_each;
 use ndarray::{Array1, Array2, Axis};
 
 /// Features from which on S is shared. A function of the data alone, as its bytes must be.
-pub const SHARED_FROM: usize = 1024;
+pub(crate) const SHARED_FROM: usize = 1024;
 
 /// Rows (or features of a Gram matrix) that are gathered before they are multiplied.
-pub const DEPTH: usize = 1024;
+pub(crate) const DEPTH: usize = 1024;
 
 /// n, W, μ and S of the rows so far.
 #[derive(Debug, Clone)]

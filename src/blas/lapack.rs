@@ -1,7 +1,7 @@
 //! LAPACK's decompositions, on matrices in C order.
 //!
-//! They hold the gate: by [`super::parallel`] where that is around them, else as [`serial`] work, so
-//! that nobody changes the thread count under them.
+//! They hold the gate: by [`super::parallel`] where that is around them, else as [`serial`] work,
+//! so that nobody changes the thread count under them.
 
 use super::{serial, to_c_int};
 use crate::error::{Error, Result};
@@ -44,7 +44,7 @@ fn divide_and_conquer_work(n: u64) -> u64 {
 
 /// Bytes that [`eigh`] holds for a d × d matrix: the matrix and LAPACK's work area; from 32,767 on
 /// the matrix, the vectors, and a work area that is linear in d.
-pub fn eigh_bytes(d: u64) -> u64 {
+pub(crate) fn eigh_bytes(d: u64) -> u64 {
     let square = d.saturating_mul(d);
     let (squares, lines) = match Driver::for_order(d) {
         Driver::DivideAndConquer => (3, 7),
@@ -183,7 +183,7 @@ fn relatively_robust(mut a: Array2<f64>) -> Result<(Array1<f64>, Array2<f64>)> {
 ///
 /// # Panics
 /// When the shapes do not fit.
-pub fn solve_spd(mut a: Array2<f64>, b: Array2<f64>) -> Result<Option<Array2<f64>>> {
+pub(crate) fn solve_spd(mut a: Array2<f64>, b: Array2<f64>) -> Result<Option<Array2<f64>>> {
     let (n, m) = b.dim();
     assert!(a.dim() == (n, n) && a.is_standard_layout(), "solve_spd: shapes do not fit");
     if n == 0 || m == 0 {
@@ -221,7 +221,7 @@ pub fn solve_spd(mut a: Array2<f64>, b: Array2<f64>) -> Result<Option<Array2<f64
 ///
 /// # Panics
 /// When W has more rows than columns, or is not in C order.
-pub fn orthonormalise(w: &mut Array2<f64>) -> Result<Array2<f64>> {
+pub(crate) fn orthonormalise(w: &mut Array2<f64>) -> Result<Array2<f64>> {
     let (b, d) = w.dim();
     assert!(
         b <= d && w.is_standard_layout(),

@@ -1,31 +1,47 @@
-//! Commands: arguments as typed → checked against the files' metadata → run.
+//! The command line: arguments as typed → the library → words and files. One file per command.
 
-pub mod apply;
-pub mod args;
-pub mod candidates;
-pub mod demo;
-pub mod fit;
-pub mod forms;
-pub mod groups;
-pub mod hsic;
-pub mod kernel_fit;
-pub mod kernels;
-pub mod output;
-pub mod plan;
-pub mod rows;
-pub mod scan;
-pub mod scoring;
-pub mod states;
-pub mod supervised;
+pub(crate) mod args;
+mod demo;
+mod fit;
+mod generate;
+mod hsic;
+mod inspect;
+mod merge;
+mod plan;
+mod reconstruct;
+mod scan;
+mod solve;
+mod subtract;
+mod talk;
+mod transform;
 
-use crate::error::Result;
-use crate::model::Model;
-use crate::report::{self, Talk};
-use crate::state::State;
-use args::{Cli, Command, InspectArgs};
+use crate::budget;
+use crate::error::{Error, Result};
+use crate::{staged, workers};
+use args::{Cli, Command};
+use clap::Parser;
+use std::io::Write;
+use std::process::ExitCode;
+use talk::Talk;
+
+/// The whole program: argv → run → exit code.
+pub fn main() -> ExitCode {
+    budget::keep_freed_memory();
+    let cli = Cli::parse();
+    workers::record_panics();
+    let done = staged::exit_on_signals().and_then(|()| workers::caught(|| run(&cli)));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}: {}", name(&cli.command), phrase(&error.sentence()));
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
 
 /// The name of a command, which errors begin with.
-pub fn name(command: &Command) -> &'static str {
+fn name(command: &Command) -> &'static str {
     match command {
         Command::Plan(_) => "plan",
         Command::Fit(_) => "fit",
@@ -42,55 +58,100 @@ pub fn name(command: &Command) -> &'static str {
     }
 }
 
-/// Runs a command.
-pub fn run(cli: &Cli) -> Result<()> {
-    let talk = Talk::new(cli.quiet);
+fn run(cli: &Cli) -> Result<()> {
+    let talk = &Talk::new(name(&cli.command), cli.quiet);
     match &cli.command {
         Command::Plan(args) => plan::run(args),
         Command::Fit(args) => fit::run(args, talk),
-        Command::Transform(args) => apply::transform(args, talk),
-        Command::Reconstruct(args) => apply::reconstruct(args, talk),
-        Command::Inspect(args) => inspect(args),
+        Command::Transform(args) => transform::run(args, talk),
+        Command::Reconstruct(args) => reconstruct::run(args, talk),
+        Command::Inspect(args) => inspect::run(args),
         Command::Hsic(args) => hsic::run(args, talk),
         Command::Scan(args) => scan::run(args, talk),
-        Command::Merge(args) => states::merge(args, talk),
-        Command::Subtract(args) => states::subtract(args, talk),
-        Command::Solve(args) => states::solve(args, talk),
-        Command::Generate(args) => crate::generate::run(args, talk),
+        Command::Merge(args) => merge::run(args, talk),
+        Command::Subtract(args) => subtract::run(args, talk),
+        Command::Solve(args) => solve::run(args, talk),
+        Command::Generate(args) => generate::run(args, talk),
         Command::Demo(args) => demo::run(args, talk),
     }
 }
 
-fn inspect(args: &InspectArgs) -> Result<()> {
-    let model = match Model::load(&args.model) {
-        Ok(model) => model,
-        // A state is shown as one; what is neither is told as a model would be.
-        Err(error) => {
-            return match State::load(&args.model) {
-                Ok(state) if args.json => {
-                    report::print(&report::json::pretty(&serde_json::json!(state.about)))
-                }
-                Ok(state) => report::print(&states::page(&state)),
-                Err(_) => Err(error),
-            };
-        }
-    };
-    let text = if args.json {
-        report::json::pretty(&report::json::model(&model))
-    } else {
-        report::text::model(&model)
-    };
-    report::print(&text)
-}
-
 /// A sentence with its options as they are typed: `⟦nulls=drop⟧` becomes `--nulls drop`.
-pub fn phrase(sentence: &str) -> String {
+fn phrase(sentence: &str) -> String {
     crate::error::phrase(sentence, |name, value| {
         let flag = match name {
             "components" => "-k".to_string(),
             "output" => "-o".to_string(),
             name => format!("--{name}"),
         };
-        value.map_or_else(|| flag.clone(), |value| format!("{flag} {value}"))
+        match value {
+            Some(value) => format!("{flag} {value}"),
+            None => flag,
+        }
     })
+}
+
+/// Writes a result to stdout. A reader that went away is told from other errors by
+/// [`Error::is_broken_pipe`].
+fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(end));
+    written.and_then(|()| out.flush()).map_err(Error::io("write", "standard output"))
+}
+
+/// The same, as JSON.
+fn print_json(value: &serde_json::Value) -> Result<()> {
+    print(&crate::report::json::pretty(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use std::collections::BTreeSet;
+
+    /// Every option that a sentence of the library names can be typed.
+    #[test]
+    fn options_in_sentences_exist() {
+        let command = Cli::command();
+        let known: BTreeSet<String> = command
+            .get_subcommands()
+            .flat_map(|c| c.get_arguments().filter_map(|a| a.get_long().map(str::to_string)))
+            .collect();
+        let files = glob::glob(concat!(env!("CARGO_MANIFEST_DIR"), "/src/**/*.rs")).unwrap();
+        let mut seen = 0;
+        for path in files.map(|p| p.unwrap()).filter(|p| !p.ends_with("error.rs")) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let code = text.lines().filter(|l| !l.trim_start().starts_with("//"));
+            for marked in code.flat_map(|l| l.split('⟦').skip(1)) {
+                let name = marked.split(['⟧', '=']).next().unwrap_or_default();
+                if name.starts_with('{') || name == "…" || name.is_empty() {
+                    continue;
+                }
+                seen += 1;
+                assert!(known.contains(name), "{}: no option --{name}", path.display());
+            }
+        }
+        assert!(seen > 50, "{seen} sentences name options");
+    }
+
+    /// Nobody but the command line names a flag.
+    #[test]
+    fn flags_are_named_here_alone() {
+        let files = glob::glob(concat!(env!("CARGO_MANIFEST_DIR"), "/src/**/*.rs")).unwrap();
+        let own = |p: &std::path::PathBuf| p.components().any(|c| c.as_os_str() == "cli");
+        for path in files.map(|p| p.unwrap()).filter(|p| !own(p)) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            for (number, line) in text.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or_default();
+                let named = code
+                    .match_indices(" --")
+                    .any(|(at, _)| code[at + 3..].starts_with(|c: char| c.is_ascii_lowercase()));
+                let first = code.contains("\"--");
+                assert!(!named && !first, "{}:{}: {line}", path.display(), number + 1);
+            }
+        }
+    }
 }

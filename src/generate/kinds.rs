@@ -16,8 +16,9 @@ const RANK: usize = 6;
 const CLASSES: usize = 4;
 
 /// What kind of data to write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub(crate) enum Kind {
     /// id and f64 columns of low rank plus noise.
     Lowrank,
     /// id and one FixedSizeList column of f32, rows of length 1.
@@ -39,7 +40,7 @@ pub enum Kind {
 }
 
 /// A kind with its random constants.
-pub struct Recipe {
+pub(super) struct Recipe {
     kind: Kind,
     /// RANK × d, rows scaled by their deviation.
     basis: Array2<f64>,
@@ -48,7 +49,7 @@ pub struct Recipe {
 
 impl Recipe {
     /// Draws the constants.
-    pub fn new(kind: Kind, columns: Option<usize>, seed: u64) -> Result<Recipe> {
+    pub(super) fn new(kind: Kind, columns: Option<usize>, seed: u64) -> Result<Recipe> {
         let d = columns.unwrap_or(match kind {
             Kind::Embedding => 128,
             Kind::Wide => 2_000,
@@ -79,7 +80,7 @@ impl Recipe {
     }
 
     /// Rows per row group when none are given.
-    pub fn row_group(&self) -> usize {
+    pub(super) fn row_group(&self) -> usize {
         match self.kind {
             Kind::Smallgroups => 100,
             _ => ((1 << 21) / self.d()).clamp(64, 65_536),
@@ -87,7 +88,7 @@ impl Recipe {
     }
 
     /// "columns id, x0, x1, … x23".
-    pub fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let schema = self.schema();
         let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
         let shown = if names.len() > 6 {
@@ -100,7 +101,7 @@ impl Recipe {
     }
 
     /// The columns.
-    pub fn schema(&self) -> SchemaRef {
+    pub(super) fn schema(&self) -> SchemaRef {
         let nullable = self.kind == Kind::Nulls;
         let id = Field::new("id", DataType::Int64, false);
         let xs = |t: DataType| {
@@ -124,7 +125,7 @@ impl Recipe {
     }
 
     /// Some rows.
-    pub fn batch(&self, rng: &mut Pcg64, first: u64, rows: usize) -> Result<RecordBatch> {
+    pub(super) fn batch(&self, rng: &mut Pcg64, first: u64, rows: usize) -> Result<RecordBatch> {
         let id: ArrayRef =
             Arc::new(Int64Array::from_iter_values(first as i64..(first as i64 + rows as i64)));
         let columns: Vec<ArrayRef> = match self.kind {
@@ -233,22 +234,8 @@ impl Recipe {
         );
         let fixed: Int16Array =
             (0..rows).flat_map(|i| (0..2).map(move |j| cell(i, j + 3) as i16)).collect();
-        macro_rules! ints {
-            ($array:ty, $t:ty, $j:expr) => {
-                Arc::new(<$array>::from_iter_values(
-                    (0..rows).map(|i| (cell(i, $j).abs() * 4.0) as $t),
-                )) as ArrayRef
-            };
-        }
-        Ok(vec![
-            ints!(Int8Array, i8, 0),
-            ints!(Int16Array, i16, 1),
-            ints!(Int32Array, i32, 2),
-            ints!(Int64Array, i64, 3),
-            ints!(UInt8Array, u8, 4),
-            ints!(UInt16Array, u16, 5),
-            ints!(UInt32Array, u32, 0),
-            ints!(UInt64Array, u64, 1),
+        let mut columns = integers(rows, cell);
+        columns.extend::<[ArrayRef; 10]>([
             Arc::new(Float16Array::from_iter_values(
                 (0..rows).map(|i| half::f16::from_f64(cell(i, 2))),
             )),
@@ -261,7 +248,8 @@ impl Recipe {
             vector(Arc::new(fixed), 2)?,
             Arc::new(list),
             Arc::new(large),
-        ])
+        ]);
+        Ok(columns)
     }
 }
 
@@ -329,4 +317,24 @@ fn with_nulls(rng: &mut Pcg64, column: ndarray::ArrayView1<'_, f64>) -> ArrayRef
         _ => Some(*v),
     };
     Arc::new(column.iter().map(value).collect::<Float64Array>())
+}
+
+/// A column of each integer type.
+fn integers(rows: usize, cell: impl Fn(usize, usize) -> f64) -> Vec<ArrayRef> {
+    macro_rules! ints {
+        ($array:ty, $t:ty, $j:expr) => {
+            Arc::new(<$array>::from_iter_values((0..rows).map(|i| (cell(i, $j).abs() * 4.0) as $t)))
+                as ArrayRef
+        };
+    }
+    vec![
+        ints!(Int8Array, i8, 0),
+        ints!(Int16Array, i16, 1),
+        ints!(Int32Array, i32, 2),
+        ints!(Int64Array, i64, 3),
+        ints!(UInt8Array, u8, 4),
+        ints!(UInt16Array, u16, 5),
+        ints!(UInt32Array, u32, 0),
+        ints!(UInt64Array, u64, 1),
+    ]
 }

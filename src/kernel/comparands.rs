@@ -14,7 +14,7 @@ const FAR: f64 = 16.0;
 
 /// Rows and their squared lengths.
 #[derive(Debug, Clone)]
-pub struct Comparands<'a> {
+pub(crate) struct Comparands<'a> {
     kernel: Kernel,
     rows: Cow<'a, Array2<f64>>,
     squares: Vec<f64>,
@@ -24,7 +24,7 @@ pub struct Comparands<'a> {
 
 impl<'a> Comparands<'a> {
     /// Moves the rows to the origin if the kernel does not feel it and their digits do.
-    pub fn new(kernel: Kernel, rows: &'a Array2<f64>) -> Comparands<'a> {
+    pub(crate) fn new(kernel: Kernel, rows: &'a Array2<f64>) -> Comparands<'a> {
         let squares = kernel.squares(rows.view());
         let mean = rows.mean_axis(Axis(0)).filter(|_| kernel.is_shift_invariant());
         let far = |mean: &Array1<f64>| {
@@ -42,33 +42,28 @@ impl<'a> Comparands<'a> {
     }
 
     /// How many.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows.nrows()
     }
 
-    /// True when there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Features.
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.rows.ncols()
     }
 
     /// The kernel.
-    pub fn kernel(&self) -> &Kernel {
+    pub(crate) fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
     /// k(x_i, x_i).
-    pub fn diagonal(&self) -> Array1<f64> {
+    pub(crate) fn diagonal(&self) -> Array1<f64> {
         self.kernel.diagonal(&self.squares)
     }
 
     /// About how far an entry of K is off: rounding of the kernel itself, and of the argument it
     /// was made from.
-    pub fn entry_noise(&self) -> f64 {
+    pub(crate) fn entry_noise(&self) -> f64 {
         let largest = self.diagonal().iter().fold(0.0f64, |m, k| m.max(k.abs()));
         let longest = self.squares.iter().copied().fold(0.0, f64::max);
         let terms = (self.width() as f64).sqrt();
@@ -82,13 +77,13 @@ impl<'a> Comparands<'a> {
     }
 
     /// k of some of the rows with some others of them.
-    pub fn tile(&self, i: Range<usize>, j: Range<usize>, k: ArrayViewMut2<'_, f64>) {
+    pub(crate) fn tile(&self, i: Range<usize>, j: Range<usize>, k: ArrayViewMut2<'_, f64>) {
         let (x, y) = (self.rows.slice(s![i.clone(), ..]), self.rows.slice(s![j.clone(), ..]));
         self.kernel.tile_into(x, &self.squares[i], y, &self.squares[j], k);
     }
 
     /// Other rows, moved as these are, with their squared lengths.
-    pub fn others(&self, x: ArrayView2<'_, f64>) -> (Array2<f64>, Vec<f64>) {
+    pub(crate) fn others(&self, x: ArrayView2<'_, f64>) -> (Array2<f64>, Vec<f64>) {
         let mut x = x.as_standard_layout().into_owned();
         if let Some(shift) = &self.shift {
             x -= shift;
@@ -98,7 +93,7 @@ impl<'a> Comparands<'a> {
     }
 
     /// k of [others](Comparands::others) with some of the rows.
-    pub fn against(
+    pub(crate) fn against(
         &self,
         x: ArrayView2<'_, f64>,
         squares: &[f64],

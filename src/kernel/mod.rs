@@ -20,16 +20,17 @@ mod map;
 pub(crate) mod ridge;
 mod simd;
 
-pub use comparands::Comparands;
-pub use fourier::Fourier;
-pub use map::{Basis, Compared, Comparer, KernelMap};
-pub use ridge::Ridge;
+pub(crate) use comparands::Comparands;
+pub(crate) use fourier::Fourier;
+pub(crate) use map::{Basis, Comparer, KernelMap};
+pub(crate) use ridge::Ridge;
 
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
 /// `--kernel`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum KernelKind {
     /// xᵀy + c₁.
@@ -135,6 +136,17 @@ impl Kernel {
     /// Shifting all rows does not change it: digits of a large mean can be taken away first.
     pub fn is_shift_invariant(&self) -> bool {
         matches!(self, Kernel::Rbf { .. })
+    }
+
+    /// Its name.
+    pub fn kind(&self) -> KernelKind {
+        match self {
+            Kernel::Linear { .. } => KernelKind::Linear,
+            Kernel::Poly { .. } => KernelKind::Poly,
+            Kernel::Rbf { .. } => KernelKind::Rbf,
+            Kernel::Sigmoid { .. } => KernelKind::Sigmoid,
+            Kernel::Cosine => KernelKind::Cosine,
+        }
     }
 
     /// γ, where it has one.

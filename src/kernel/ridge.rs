@@ -15,9 +15,9 @@ use crate::error::{Error, Result};
 use ndarray::{Array1, Array2, ArrayView2, Axis};
 
 /// Rows that are anchors at most.
-pub const ANCHORS: usize = 500;
+pub(crate) const ANCHORS: usize = 500;
 /// Rows that it is learned from at most.
-pub const LEARNED_FROM: usize = 5_000;
+pub(crate) const LEARNED_FROM: usize = 5_000;
 /// One row in so many is held out to choose ρ by.
 const HELD_OUT: usize = 5;
 /// ρ over the mean of the diagonal of Σ k kᵀ.

@@ -17,7 +17,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// The layout this program writes. Older ones stay readable.
-pub const FORMAT: u32 = 3;
+pub(crate) const FORMAT: u32 = 3;
 
 /// The key of `__metadata__` that holds our JSON: one key, so that the file's bytes do not depend
 /// on the order of a map.
@@ -28,7 +28,7 @@ const NO_CHECKSUM: &str = "0000000000000000";
 
 /// What is in a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
+pub(crate) enum Content {
     /// A fitted model.
     Model,
     /// Sufficient statistics.
@@ -59,20 +59,20 @@ impl Content {
 }
 
 /// A named tensor.
-pub type Named = (String, Vec<usize>, Vec<u8>);
+pub(crate) type Named = (String, Vec<usize>, Vec<u8>);
 
 /// A vector's bytes.
-pub fn vector(name: &str, v: &Array1<f64>) -> Named {
+pub(crate) fn vector(name: &str, v: &Array1<f64>) -> Named {
     (name.into(), vec![v.len()], le_bytes(v.iter()))
 }
 
 /// A matrix's bytes.
-pub fn matrix(name: &str, m: &Array2<f64>) -> Named {
+pub(crate) fn matrix(name: &str, m: &Array2<f64>) -> Named {
     (name.into(), m.shape().to_vec(), le_bytes(m.iter()))
 }
 
 /// The bytes of stored sums.
-pub fn named(parts: &Parts) -> Vec<Named> {
+pub(crate) fn named(parts: &Parts) -> Vec<Named> {
     parts.numbers.iter().map(|(name, m)| matrix(name, m)).collect()
 }
 
@@ -111,7 +111,7 @@ struct Version {
 }
 
 /// The file's bytes: a function of the content alone.
-pub fn to_bytes<H: Serialize + Clone>(
+pub(crate) fn to_bytes<H: Serialize + Clone>(
     content: Content,
     header: &H,
     tensors: &[Named],
@@ -139,14 +139,14 @@ pub fn to_bytes<H: Serialize + Clone>(
 }
 
 /// Writes a file: temporary file, sync, rename.
-pub fn save(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn save(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut staged = StagedFile::create(path)?;
     staged.file().write_all(bytes).map_err(Error::io("write", path))?;
     staged.commit()
 }
 
 /// Takes a container apart; the error is what is wrong with it.
-pub fn open<H: DeserializeOwned>(
+pub(crate) fn open<H: DeserializeOwned>(
     content: Content,
     bytes: &[u8],
 ) -> std::result::Result<(H, Tensors<'_>), String> {
@@ -185,16 +185,16 @@ pub fn open<H: DeserializeOwned>(
 }
 
 /// What is said of a file whose content contradicts itself.
-pub fn damage(content: Content, why: &str) -> String {
+pub(crate) fn damage(content: Content, why: &str) -> String {
     format!("is damaged: {why}; {}", content.again())
 }
 
 /// The tensors of a container.
-pub struct Tensors<'a>(SafeTensors<'a>);
+pub(crate) struct Tensors<'a>(SafeTensors<'a>);
 
 impl Tensors<'_> {
     /// True when there is one of this name.
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.0.tensor(name).is_ok()
     }
 
@@ -211,17 +211,17 @@ impl Tensors<'_> {
     }
 
     /// A vector; a matrix is taken as one.
-    pub fn vector(&self, name: &str) -> std::result::Result<Array1<f64>, String> {
+    pub(crate) fn vector(&self, name: &str) -> std::result::Result<Array1<f64>, String> {
         self.get(name).map(|(_, data)| Array1::from_vec(data))
     }
 
     /// The same, if it is there.
-    pub fn optional(&self, name: &str) -> std::result::Result<Option<Array1<f64>>, String> {
+    pub(crate) fn optional(&self, name: &str) -> std::result::Result<Option<Array1<f64>>, String> {
         self.has(name).then(|| self.vector(name)).transpose()
     }
 
     /// All of them, vectors as one row.
-    pub fn matrices(
+    pub(crate) fn matrices(
         &self,
     ) -> std::result::Result<std::collections::BTreeMap<String, Array2<f64>>, String> {
         let all = self.0.iter().map(|(name, _)| Ok((name.to_string(), self.matrix(name)?)));
@@ -229,7 +229,7 @@ impl Tensors<'_> {
     }
 
     /// A matrix.
-    pub fn matrix(&self, name: &str) -> std::result::Result<Array2<f64>, String> {
+    pub(crate) fn matrix(&self, name: &str) -> std::result::Result<Array2<f64>, String> {
         let (shape, data) = self.get(name)?;
         let [rows, columns] = shape[..] else { return Err(format!("{name} is not a matrix")) };
         Array2::from_shape_vec((rows, columns), data).map_err(|e| e.to_string())

@@ -18,12 +18,13 @@ use std::path::Path;
 
 impl Model {
     /// Writes the model: temporary file, sync, rename.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        container::save(path, &self.to_bytes()?)
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        container::save(path.as_ref(), &self.to_bytes()?)
     }
 
     /// Reads a model.
-    pub fn load(path: &Path) -> Result<Model> {
+    pub fn load(path: impl AsRef<Path>) -> Result<Model> {
+        let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(Error::io("open", path))?;
         Model::from_bytes(&bytes).map_err(|problem| Error::model(path, problem))
     }

@@ -22,7 +22,7 @@ pub use header::{
 
 use crate::accumulate::Moments;
 use crate::kernel::{Kernel, KernelMap, Ridge};
-pub use crate::solve::Form;
+pub(crate) use crate::solve::Form;
 use crate::solve::rules::Components;
 use crate::solve::{Scaling, Solution};
 use crate::source::block::Precision;

@@ -21,7 +21,7 @@
 //!
 //! It has no reconstruction; [`preimage`] has what comes near one.
 
-pub mod preimage;
+pub(crate) mod preimage;
 
 use crate::error::{Place, Result};
 use crate::kernel::{Comparer, KernelMap};
@@ -30,7 +30,7 @@ use crate::source::{Block, Prepare};
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 
 /// Applies the first k components of a model to blocks.
-pub struct Projector<'a> {
+pub(crate) struct Projector<'a> {
     model: &'a Model,
     k: usize,
     prepare: Prepare,
@@ -39,7 +39,7 @@ pub struct Projector<'a> {
 }
 
 /// Some rows and their scores.
-pub struct Projected {
+pub(crate) struct Projected {
     /// rows × d, as the components see them.
     pub prepared: Array2<f64>,
     /// k × rows: the scores of a component are contiguous, as Parquet wants them.
@@ -50,7 +50,7 @@ pub struct Projected {
 
 /// How far each row is from the model.
 #[derive(Debug, Clone)]
-pub struct Diagnostics {
+pub(crate) struct Diagnostics {
     /// Distance between a row and its reconstruction.
     pub error: Array1<f64>,
     /// Hotelling's T² of its scores.
@@ -60,7 +60,7 @@ pub struct Diagnostics {
 impl<'a> Projector<'a> {
     /// `k` is at most the model's own number of components; a worker may use this many threads for
     /// its comparisons.
-    pub fn new(model: &'a Model, k: usize, threads: usize) -> Projector<'a> {
+    pub(crate) fn new(model: &'a Model, k: usize, threads: usize) -> Projector<'a> {
         let factor = model.scale.as_ref().map(|s| s.mapv(f64::recip));
         // A kernel centres where it maps to, so the mean goes only with the deviations.
         let plain = model.kernel_map().is_none() && !model.is_normalized();
@@ -78,7 +78,7 @@ impl<'a> Projector<'a> {
     }
 
     /// Components applied.
-    pub fn k(&self) -> usize {
+    pub(crate) fn k(&self) -> usize {
         self.k
     }
 
@@ -87,7 +87,11 @@ impl<'a> Projector<'a> {
     }
 
     /// Scores of a block; `place` says where its rows are, for those that have none.
-    pub fn project(&self, block: Block, place: impl Fn(usize) -> Place) -> Result<Projected> {
+    pub(crate) fn project(
+        &self,
+        block: Block,
+        place: impl Fn(usize) -> Place,
+    ) -> Result<Projected> {
         let prepared = self.prepare.apply(block, place)?;
         Ok(match (&self.model.projection, &self.comparer) {
             (Projection::Kernel(_), Some(comparer)) => {
@@ -103,7 +107,7 @@ impl<'a> Projector<'a> {
     }
 
     /// rows × d: x̂ from k × rows scores, of a linear model.
-    pub fn reconstruct(&self, scores: &Array2<f64>) -> Array2<f64> {
+    pub(crate) fn reconstruct(&self, scores: &Array2<f64>) -> Array2<f64> {
         let mut x = match self.model.components() {
             Some(components) => scores.t().dot(&self.components(components)),
             None => Array2::zeros((scores.ncols(), self.model.n_features())),
@@ -118,7 +122,7 @@ impl<'a> Projector<'a> {
     }
 
     /// What preparing a row did, undone: of a kernel model, scale and mean.
-    pub fn unprepared(&self, mut rows: Array2<f64>) -> Array2<f64> {
+    pub(crate) fn unprepared(&self, mut rows: Array2<f64>) -> Array2<f64> {
         if let Some(scale) = &self.model.scale {
             rows *= scale;
             rows += &self.model.mean;
@@ -136,7 +140,7 @@ impl<'a> Projector<'a> {
     }
 
     /// Distance to the subspace and within it.
-    pub fn diagnostics(&self, projected: &Projected) -> Diagnostics {
+    pub(crate) fn diagnostics(&self, projected: &Projected) -> Diagnostics {
         let Projected { prepared, scores, lengths } = projected;
         let error = match (&self.model.projection, lengths) {
             (Projection::Linear(components), _) => {

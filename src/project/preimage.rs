@@ -27,7 +27,7 @@ const STAYS: f64 = 1e-8;
 const STARTS: usize = 512;
 
 /// Mika's iteration for one model.
-pub struct FixedPoint<'a> {
+pub(crate) struct FixedPoint<'a> {
     map: &'a KernelMap,
     rows: &'a Array2<f64>,
     comparands: Comparands<'a>,
@@ -39,7 +39,7 @@ pub struct FixedPoint<'a> {
 
 /// Rows, and what is lost.
 #[derive(Debug, Clone)]
-pub struct Preimages {
+pub(crate) struct Preimages {
     /// rows × d, prepared.
     pub rows: Array2<f64>,
     /// ‖P − φ(y)‖² of each.
@@ -50,12 +50,12 @@ pub struct Preimages {
 
 impl<'a> FixedPoint<'a> {
     /// True when it has an rbf kernel over rows.
-    pub fn suits(map: &KernelMap) -> bool {
+    pub(crate) fn suits(map: &KernelMap) -> bool {
         matches!(&map.basis, Basis::Rows { kernel, .. } if kernel.is_shift_invariant())
     }
 
     /// For the first k components; `None` if the model is not one of an rbf kernel over rows.
-    pub fn new(map: &'a KernelMap, k: usize) -> Option<FixedPoint<'a>> {
+    pub(crate) fn new(map: &'a KernelMap, k: usize) -> Option<FixedPoint<'a>> {
         let Basis::Rows { kernel, rows } = &map.basis else { return None };
         if !kernel.is_shift_invariant() {
             return None;
@@ -84,7 +84,7 @@ impl<'a> FixedPoint<'a> {
 
     /// Pre-images of scores (k × rows), started from the rows they belong to or, without them, from
     /// the row of the basis whose scores are nearest.
-    pub fn solve(
+    pub(crate) fn solve(
         &self,
         scores: &Array2<f64>,
         starts: Option<ArrayView2<'_, f64>>,

@@ -64,6 +64,6 @@ fn selection(model: &Model) -> Value {
 }
 
 /// Indented, with a newline at the end.
-pub fn pretty(value: &Value) -> String {
+pub(crate) fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }

@@ -1,6 +1,6 @@
 //! A model as a page of text: what it is, the scree plot, the rules, the loadings.
 
-use crate::model::{Form, KernelReport, LabelReport, Model};
+use crate::model::{Form, Header, KernelReport, LabelReport, Model};
 use crate::solve::supervised::LabelKernel;
 use crate::words::{count, five_digits, passes, products, ranges, some, thousands};
 use std::fmt::Write;
@@ -14,7 +14,7 @@ const SHOWN_LOADINGS: usize = 5;
 const BAR: usize = 30;
 
 /// The page that `inspect` prints.
-pub fn model(model: &Model) -> String {
+pub(crate) fn model(model: &Model) -> String {
     let mut page = String::new();
     head(model, &mut page);
     scree(model, &mut page);
@@ -78,7 +78,7 @@ fn head(model: &Model, page: &mut String) {
     if let Some(w) = &h.weight {
         facts.push(format!("frequency weights from '{}' (sum {})", w.column, five_digits(w.sum)));
     }
-    if h.precision == crate::source::block::Precision::Mixed {
+    if h.precision == crate::source::Precision::Mixed {
         facts.push("mixed precision".into());
     }
     let _ = writeln!(
@@ -93,17 +93,25 @@ fn head(model: &Model, page: &mut String) {
         kernel_lines(model, kernel, page);
     }
     if let Some(label) = &h.label {
-        let gamma = label.gamma.map_or_else(String::new, |g| format!(", gamma {g}"));
-        let features =
-            label.features.map_or_else(String::new, |f| format!(", by {f} random features"));
-        let classes = label.n_classes.map_or_else(String::new, |c| format!(", {c} classes"));
-        let _ = writeln!(
-            page,
-            "label {}: {} kernel{gamma}{features}{classes}",
-            label.columns.join(", "),
-            label.kernel
-        );
+        label_line(label, page);
     }
+    missing_lines(h, page);
+}
+
+fn label_line(label: &LabelReport, page: &mut String) {
+    let gamma = label.gamma.map_or_else(String::new, |g| format!(", gamma {g}"));
+    let features = label.features.map_or_else(String::new, |f| format!(", by {f} random features"));
+    let classes = label.n_classes.map_or_else(String::new, |c| format!(", {c} classes"));
+    let _ = writeln!(
+        page,
+        "label {}: {} kernel{gamma}{features}{classes}",
+        label.columns.join(", "),
+        label.kernel
+    );
+}
+
+/// What was left out or filled.
+fn missing_lines(h: &Header, page: &mut String) {
     if !h.left_out.is_empty() {
         let _ = writeln!(page, "constant, left out: {}", some(&h.left_out));
     }
@@ -183,7 +191,8 @@ fn variances(model: &Model, variance: &[f64], ratio: &[f64], page: &mut String) 
     }
 }
 
-/// A supervised model: eigenvalue, share of the dependence, share of the variance, and where the classes are.
+/// A supervised model: eigenvalue, share of the dependence, share of the variance, and where the
+/// classes are.
 fn dependence(
     model: &Model,
     label: &LabelReport,

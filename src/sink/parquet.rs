@@ -22,7 +22,7 @@ use arrow_schema::{DataType, Field, SchemaRef};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Bytes of an output row group before it is compressed.
@@ -31,8 +31,9 @@ const GROUP_BYTES: u64 = 16 << 20;
 /// Bytes between two syncs of a file being written.
 const SYNC_BYTES: usize = 32 << 20;
 
-/// `--compression` of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+/// How the pages of the output are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Compression {
     /// Kept columns by Zstandard; computed numbers as they are, since their digits do not compress.
     #[default]
@@ -64,14 +65,43 @@ impl Compression {
     }
 }
 
+/// Parquet files to be written: where, and how.
+///
+/// A path that ends in `.parquet` is one file, its rows in the order of the input; any other is a
+/// directory with one file per input, and `part-000.parquet` for rows that come from no file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParquetOutput {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// How its pages are compressed.
+    pub compression: Compression,
+}
+
+impl ParquetOutput {
+    /// A file or directory with the default compression.
+    pub fn new(path: impl Into<PathBuf>) -> ParquetOutput {
+        ParquetOutput { path: path.into(), compression: Compression::default() }
+    }
+
+    /// The same, compressed in another way.
+    pub fn compression(self, compression: Compression) -> ParquetOutput {
+        ParquetOutput { compression, ..self }
+    }
+
+    /// True when it is one file rather than a directory.
+    pub fn is_one_file(&self) -> bool {
+        inputs::is_parquet(&self.path)
+    }
+}
+
 /// Rows of an output row group whose rows take this many bytes.
-pub fn group_rows(row_bytes: u64) -> usize {
+pub(crate) fn group_rows(row_bytes: u64) -> usize {
     (GROUP_BYTES / row_bytes.max(1)).clamp(256, 131_072) as usize
 }
 
 /// Bytes that the column writers of one open row group hold besides its encoded pages: per column
 /// the page in the making, the compressor's tables, and a dictionary.
-pub fn writer_bytes(
+pub(crate) fn writer_bytes(
     schema: &SchemaRef,
     computed: &HashSet<String>,
     row_bytes: u64,
@@ -128,7 +158,7 @@ fn properties(
 }
 
 /// Starts row groups; shared by all workers.
-pub struct Encoder {
+pub(crate) struct Encoder {
     factory: ArrowRowGroupWriterFactory,
     schema: SchemaRef,
     properties: WriterProperties,
@@ -141,7 +171,7 @@ fn unencodable(e: ParquetError) -> Error {
 
 impl Encoder {
     /// `computed` names the computed columns; `row_bytes` is the size of a row, about.
-    pub fn new(
+    pub(crate) fn new(
         schema: SchemaRef,
         computed: &HashSet<String>,
         row_bytes: u64,
@@ -155,20 +185,33 @@ impl Encoder {
         Ok(Encoder { factory, schema, properties, group_rows: group_rows(row_bytes) })
     }
 
-    /// The schema of the batches.
-    pub fn schema(&self) -> &SchemaRef {
-        &self.schema
+    /// Encodes the batches of a unit, and gives each row group when it is full.
+    pub(crate) fn encode(
+        &self,
+        batches: &mut dyn Iterator<Item = Result<RecordBatch>>,
+        give: &mut dyn FnMut(RowGroup),
+    ) -> Result<()> {
+        let mut group = self.start()?;
+        for batch in batches {
+            group.write(&batch?)?;
+            if group.is_full() {
+                group.finish()?.into_iter().for_each(&mut *give);
+                group = self.start()?;
+            }
+        }
+        group.finish()?.into_iter().for_each(&mut *give);
+        Ok(())
     }
 
     /// A row group without rows.
-    pub fn start(&self) -> Result<OpenGroup<'_>> {
+    fn start(&self) -> Result<OpenGroup<'_>> {
         let columns = self.factory.create_column_writers(0).map_err(unencodable)?;
         Ok(OpenGroup { encoder: self, columns, rows: 0 })
     }
 }
 
 /// A row group in the making.
-pub struct OpenGroup<'a> {
+struct OpenGroup<'a> {
     encoder: &'a Encoder,
     columns: Vec<ArrowColumnWriter>,
     rows: usize,
@@ -176,7 +219,7 @@ pub struct OpenGroup<'a> {
 
 impl OpenGroup<'_> {
     /// Encodes a batch.
-    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut writers = self.columns.iter_mut();
         for (field, array) in self.encoder.schema.fields().iter().zip(batch.columns()) {
             for leaf in compute_leaves(field, array).map_err(unencodable)? {
@@ -191,12 +234,12 @@ impl OpenGroup<'_> {
     }
 
     /// True when it has as many rows as a row group is meant to have.
-    pub fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.rows >= self.encoder.group_rows
     }
 
     /// The finished row group; `None` when it has no rows.
-    pub fn finish(self) -> Result<Option<RowGroup>> {
+    fn finish(self) -> Result<Option<RowGroup>> {
         if self.rows == 0 {
             return Ok(None);
         }
@@ -205,15 +248,13 @@ impl OpenGroup<'_> {
             .into_iter()
             .map(ArrowColumnWriter::close)
             .collect::<std::result::Result<_, _>>();
-        Ok(Some(RowGroup { chunks: chunks.map_err(unencodable)?, rows: self.rows }))
+        Ok(Some(RowGroup { chunks: chunks.map_err(unencodable)? }))
     }
 }
 
 /// Encoded column chunks.
-pub struct RowGroup {
+pub(crate) struct RowGroup {
     chunks: Vec<ArrowColumnChunk>,
-    /// Rows in it.
-    pub rows: usize,
 }
 
 /// Where the files go.
@@ -225,7 +266,7 @@ enum Target {
 }
 
 /// Parquet files, one for all inputs or one for each.
-pub struct ParquetSink {
+pub(crate) struct ParquetSink {
     target: Target,
     path: PathBuf,
     schema: SchemaRef,
@@ -240,15 +281,15 @@ pub struct ParquetSink {
 }
 
 impl ParquetSink {
-    /// `out` ending in `.parquet` is one file, anything else a directory with the given files.
-    /// `key` names what is written, for a run that goes on after a kill.
-    pub fn create(
-        out: &Path,
+    /// One file, or a directory with the given files. `key` names what is written, for a run that
+    /// goes on after a kill.
+    pub(crate) fn create(
+        output: &ParquetOutput,
         relative: Vec<PathBuf>,
         encoder: &Encoder,
         key: Option<u64>,
     ) -> Result<ParquetSink> {
-        let one = is_one_file(out);
+        let (one, out) = (output.is_one_file(), &output.path);
         let files = if one { 1 } else { relative.len() };
         let target = if one {
             Target::One(StagedFile::create(out)?)
@@ -257,7 +298,7 @@ impl ParquetSink {
         };
         Ok(ParquetSink {
             target,
-            path: out.to_path_buf(),
+            path: out.clone(),
             schema: encoder.schema.clone(),
             properties: encoder.properties.clone(),
             writer: None,
@@ -268,7 +309,7 @@ impl ParquetSink {
     }
 
     /// Which output files an earlier run has completed; none for one file.
-    pub fn complete(&self) -> Vec<bool> {
+    pub(crate) fn complete(&self) -> Vec<bool> {
         match &self.target {
             Target::One(_) => Vec::new(),
             Target::Each(staged) => staged.complete().to_vec(),
@@ -346,14 +387,9 @@ impl ParquetSink {
     }
 }
 
-/// True when the output is one file rather than a directory.
-pub fn is_one_file(out: &Path) -> bool {
-    inputs::is_parquet(out)
-}
-
-impl Sink for ParquetSink {
-    fn write(&mut self, file: usize, group: RowGroup) -> Result<()> {
-        self.reach(if matches!(self.target, Target::One(_)) { 0 } else { file })?;
+impl Sink<RowGroup> for ParquetSink {
+    fn write(&mut self, input: usize, group: RowGroup) -> Result<()> {
+        self.reach(if matches!(self.target, Target::One(_)) { 0 } else { input })?;
         let failed = self.failed();
         let writer =
             self.writer.as_mut().ok_or_else(|| Error::Internal("no open output file".into()))?;

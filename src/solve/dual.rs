@@ -17,7 +17,7 @@ use crate::error::Result;
 use ndarray::{Array2, Axis};
 
 /// A decomposed Gram matrix.
-pub struct Decomposed {
+pub(crate) struct Decomposed {
     /// Rows vᵢ/σᵢ of the kept components: U = coefficients × X̆ᵀ.
     pub coefficients: Array2<f64>,
     spectrum: Spectrum,
@@ -28,7 +28,7 @@ pub struct Decomposed {
 }
 
 /// Decomposes G, whose n² numbers are used up by it.
-pub fn decompose(
+pub(crate) fn decompose(
     sums: GramSums,
     scaling: Scaling,
     asked: Components,
@@ -60,7 +60,7 @@ pub fn decompose(
 
 /// Puts the loadings (k × all features, those left out at 0) into order: orthonormal to the last
 /// digit, signed.
-pub fn finish(
+pub(crate) fn finish(
     decomposed: Decomposed,
     loadings: Array2<f64>,
     moments: &Moments,

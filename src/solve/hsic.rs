@@ -26,7 +26,7 @@ const TILE: usize = 256;
 
 /// Labels of all rows.
 #[derive(Debug, Clone)]
-pub enum RowLabels {
+pub(crate) enum RowLabels {
     /// Ids of classes.
     Classes(Vec<u32>),
     /// n × q.
@@ -53,7 +53,7 @@ impl RowLabels {
 }
 
 /// A question of dependence.
-pub struct Dependence<'a> {
+pub(crate) struct Dependence<'a> {
     /// n × d.
     pub x: &'a Array2<f64>,
     /// The kernel over rows.
@@ -69,7 +69,7 @@ pub struct Dependence<'a> {
 }
 
 /// The order of the labels: as they are, then shuffled.
-pub fn permutations(n: usize, count: usize, seed: u64) -> Vec<Vec<u32>> {
+pub(crate) fn permutations(n: usize, count: usize, seed: u64) -> Vec<Vec<u32>> {
     let mut rng = Pcg64::new(u128::from(seed), 0x951C);
     let same: Vec<u32> = (0..n as u32).collect();
     let mut orders = vec![same];
@@ -86,7 +86,7 @@ pub fn permutations(n: usize, count: usize, seed: u64) -> Vec<Vec<u32>> {
 
 /// Σ over the columns of M of their squared length, M = X̆ᵀΨ with the labels in each order: HSIC of
 /// the linear kernel in n·d steps per order instead of n².
-pub fn linear_traces(
+pub(crate) fn linear_traces(
     x: &Array2<f64>,
     labels: &RowLabels,
     orders: &[Vec<u32>],
@@ -119,7 +119,7 @@ struct Part {
 
 impl Dependence<'_> {
     /// tr(K H L H) under each order of the labels.
-    pub fn traces(&self, orders: &[Vec<u32>]) -> Vec<f64> {
+    pub(crate) fn traces(&self, orders: &[Vec<u32>]) -> Vec<f64> {
         let n = self.x.nrows();
         let tiles: Vec<(usize, usize)> =
             (0..n).step_by(TILE).flat_map(|i| (i..n).step_by(TILE).map(move |j| (i, j))).collect();

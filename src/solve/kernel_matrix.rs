@@ -32,17 +32,17 @@ const TILE: usize = 512;
 /// Features from which on a tile is read back faster than it is made: at 256 an entry takes 15 ns
 /// to make, and a file that memory does not cache gives one in 8 ns (1 GB/s). From the cache 10,000
 /// × 256 took 1.9 s instead of 3.9 s.
-pub const SPILL_FROM: usize = 256;
+pub(crate) const SPILL_FROM: usize = 256;
 
 /// Bytes of the products with b vectors on so many threads.
-pub fn product_bytes(n: u64, b: u64, threads: usize) -> u64 {
+pub(crate) fn product_bytes(n: u64, b: u64, threads: usize) -> u64 {
     let stripes = (window(threads) as u64 + 3).saturating_mul(8 * n).saturating_mul(b);
     let tile = 8 * (STRIPE * TILE) as u64 * 2;
     stripes.saturating_add(threads as u64 * tile)
 }
 
 /// Bytes of all tiles on disk.
-pub fn spill_bytes(n: u64) -> u64 {
+pub(crate) fn spill_bytes(n: u64) -> u64 {
     entries_above(n.next_multiple_of(STRIPE as u64), n).saturating_mul(8)
 }
 
@@ -52,7 +52,7 @@ fn entries_above(row: u64, n: u64) -> u64 {
 }
 
 /// K over some rows, made by tiles.
-pub struct KernelMatrix<'a> {
+pub(crate) struct KernelMatrix<'a> {
     rows: &'a Comparands<'a>,
     threads: usize,
     spill: Option<Spill>,
@@ -67,7 +67,7 @@ struct Spill {
 
 impl<'a> KernelMatrix<'a> {
     /// Tiles are made anew for every product, or kept in a temporary file in a directory.
-    pub fn new(
+    pub(crate) fn new(
         rows: &'a Comparands<'a>,
         threads: usize,
         spill: Option<&Path>,
@@ -91,7 +91,7 @@ impl<'a> KernelMatrix<'a> {
     }
 
     /// q K for vectors q as rows: b × n. The listener is asked once a stripe whether to go on.
-    pub fn times(&self, q: &Array2<f64>, listener: &dyn Listener) -> Result<Array2<f64>> {
+    pub(crate) fn times(&self, q: &Array2<f64>, listener: &dyn Listener) -> Result<Array2<f64>> {
         let (n, b) = (self.rows.len(), q.nrows());
         let across = q.t().as_standard_layout().into_owned();
         let mut image = Array2::zeros((n, b));

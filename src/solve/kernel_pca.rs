@@ -32,7 +32,7 @@ use crate::note::Note;
 use ndarray::{Array1, Array2, Axis, s};
 
 /// Up to this many rows K is decomposed whole.
-pub const DENSE_UP_TO: usize = 1_500;
+pub(crate) const DENSE_UP_TO: usize = 1_500;
 
 /// Vectors of a block beyond k.
 const SPARE: usize = 6;
@@ -41,25 +41,25 @@ const SPARE: usize = 6;
 const BASIS_BLOCKS: usize = 12;
 
 /// Residual over λ₁ that is good enough, unless ⟦tolerance⟧ says otherwise.
-pub const TOLERANCE: f64 = 1e-8;
+pub(crate) const TOLERANCE: f64 = 1e-8;
 
 /// What is said of a kernel that is not finite.
 const OVERFLOWS: &str = "the kernel overflows: its arguments are too large; scale the columns with \
                          ⟦standardize⟧, or give a smaller ⟦gamma⟧ or ⟦degree⟧";
 
 /// Vectors of a block for k components of n rows.
-pub fn block(k: usize, n: usize) -> usize {
+pub(crate) fn block(k: usize, n: usize) -> usize {
     k.saturating_add(SPARE).min(n.div_ceil(3)).max(1)
 }
 
 /// Bytes that the basis takes for k components.
-pub fn basis_bytes(n: u64, k: usize) -> u64 {
+pub(crate) fn basis_bytes(n: u64, k: usize) -> u64 {
     let block = block(k, n as usize) as u64;
     krylov::bytes(n, block, (block * BASIS_BLOCKS as u64).min(n))
 }
 
 /// Kernel PCA of some rows.
-pub struct KernelProblem<'a> {
+pub(crate) struct KernelProblem<'a> {
     /// K.
     pub matrix: KernelMatrix<'a>,
     /// One weight per row.
@@ -82,7 +82,7 @@ pub struct KernelProblem<'a> {
 
 /// What the kernel is on average.
 #[derive(Debug, Clone)]
-pub struct KernelMeans {
+pub(crate) struct KernelMeans {
     /// Over all rows, for each row.
     pub rows: Array1<f64>,
     /// Over all pairs.
@@ -92,7 +92,7 @@ pub struct KernelMeans {
 }
 
 /// A decomposed kernel.
-pub struct KernelSolution {
+pub(crate) struct KernelSolution {
     /// `components` are the coefficients over the rows, k × n.
     pub solution: Solution,
     /// What k(x) is centred by.
@@ -103,7 +103,7 @@ pub struct KernelSolution {
 
 /// Negative eigenvalues of an indefinite kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Negative {
+pub(crate) struct Negative {
     /// How many were seen.
     pub count: usize,
     /// True when there are no others.
@@ -175,7 +175,7 @@ impl Centring {
 
 impl KernelProblem<'_> {
     /// Decomposes HKH.
-    pub fn solve(&self) -> Result<KernelSolution> {
+    pub(crate) fn solve(&self) -> Result<KernelSolution> {
         let n = self.matrix.len();
         let whole = !matches!(self.asked, Components::Count(_) | Components::Ratio(_));
         if n <= DENSE_UP_TO || whole {
@@ -357,7 +357,7 @@ impl KernelProblem<'_> {
 }
 
 /// Kernel supervised PCA of some rows.
-pub struct SupervisedSolution {
+pub(crate) struct SupervisedSolution {
     /// `components` are Θᵀ, k × n.
     pub solution: Solution,
     /// k × n: scores of the rows, ΘᵀK.
@@ -370,7 +370,7 @@ pub struct SupervisedSolution {
 ///
 /// The dual form decomposes NᵀKN. The direct one is the seed's n × n problem KNNᵀK θ = λ K θ: with
 /// θ = N ω it is the same r × r one, and its certificate is that of the n × n problem.
-pub fn supervised(
+pub(crate) fn supervised(
     problem: &KernelProblem<'_>,
     labels: &Array2<f64>,
     form: Form,

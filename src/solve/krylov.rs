@@ -29,7 +29,7 @@ use rand_distr::StandardNormal;
 use rand_pcg::Pcg64;
 
 /// Vectors of a block beyond those wanted: more converge in fewer products, each a little dearer.
-pub const OVERSAMPLING: usize = 20;
+pub(crate) const OVERSAMPLING: usize = 20;
 
 /// Up to this many vectors the small problem is solved after every product; beyond, where products
 /// are cheap, when there are a sixth more.
@@ -40,7 +40,7 @@ const CHECK_ALWAYS: usize = 256;
 const NEARLY_DEPENDENT: f64 = 1e-6;
 
 /// What is looked for and when to stop.
-pub struct Search<'a> {
+pub(crate) struct Search<'a> {
     /// Length of the vectors.
     pub order: usize,
     /// The most vectors held in the basis; at least three blocks.
@@ -73,7 +73,7 @@ impl Search<'_> {
 
 /// How good a pair must be.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Tolerance {
+pub(crate) struct Tolerance {
     /// ‖Au − θu‖ over λ₁.
     pub residual: f64,
     /// Error of the eigenvalue over itself.
@@ -84,7 +84,7 @@ pub struct Tolerance {
 
 impl Tolerance {
     /// A residual over λ₁, and nothing else.
-    pub const fn residual(residual: f64) -> Tolerance {
+    pub(crate) const fn residual(residual: f64) -> Tolerance {
         Tolerance { residual, value: f64::INFINITY, score: f64::INFINITY }
     }
 
@@ -100,7 +100,7 @@ const ROUNDING: f64 = 1e-13;
 
 /// What was found.
 #[derive(Debug, Clone)]
-pub struct RitzPairs {
+pub(crate) struct RitzPairs {
     /// Ritz values, descending: the wanted ones first, then rough ones.
     pub values: Vec<f64>,
     /// The wanted vectors as rows, orthonormal, leading first.
@@ -117,7 +117,7 @@ pub struct RitzPairs {
 
 impl RitzPairs {
     /// Which wanted pairs miss the tolerance.
-    pub fn unconverged(&self, tolerance: Tolerance) -> Vec<usize> {
+    pub(crate) fn unconverged(&self, tolerance: Tolerance) -> Vec<usize> {
         let largest = self.values.first().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
         let misses = |i: &usize| {
             !tolerance.met(self.residuals[*i], self.value_errors[*i], self.values[*i] / largest)
@@ -128,13 +128,13 @@ impl RitzPairs {
 
 /// Vectors per block for k pairs of a problem of this order: the whole space where that is not much
 /// more.
-pub fn block(k: usize, order: usize) -> usize {
+pub(crate) fn block(k: usize, order: usize) -> usize {
     let block = k.saturating_add(OVERSAMPLING);
     if order <= block.saturating_mul(3) { order } else { block }
 }
 
 /// A start: Gaussian vectors, or the unit vectors where the block is the whole space.
-pub fn start(block: usize, order: usize, seed: u64) -> Array2<f64> {
+pub(crate) fn start(block: usize, order: usize, seed: u64) -> Array2<f64> {
     if block >= order {
         return Array2::eye(order);
     }
@@ -143,13 +143,13 @@ pub fn start(block: usize, order: usize, seed: u64) -> Array2<f64> {
 }
 
 /// Bytes at the peak besides what `apply` holds.
-pub fn bytes(order: u64, block: u64, basis: u64) -> u64 {
+pub(crate) fn bytes(order: u64, block: u64, basis: u64) -> u64 {
     let vectors = basis.saturating_add(4 * block).saturating_mul(order);
     8u64.saturating_mul(vectors.saturating_add(6u64.saturating_mul(basis).saturating_mul(basis)))
 }
 
 /// Runs until the wanted pairs meet the tolerance, or the products are used up.
-pub fn search(
+pub(crate) fn search(
     search: &Search<'_>,
     start: Array2<f64>,
     mut apply: impl FnMut(&Array2<f64>) -> Result<Array2<f64>>,

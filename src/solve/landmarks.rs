@@ -14,7 +14,7 @@ use rand::RngExt;
 use rand_pcg::Pcg64;
 
 /// Landmarks and the whitening of comparisons with them.
-pub struct Landmarks {
+pub(crate) struct Landmarks {
     /// m × d.
     pub rows: Array2<f64>,
     /// Λ^−½Qᵀ, r × m: r is the rank of K_mm.
@@ -24,7 +24,7 @@ pub struct Landmarks {
 }
 
 /// The first `count` of a seeded shuffle of 0 … n − 1.
-pub fn shuffled(n: usize, count: usize, seed: u64) -> Vec<usize> {
+pub(crate) fn shuffled(n: usize, count: usize, seed: u64) -> Vec<usize> {
     let mut rng = Pcg64::new(u128::from(seed), 0x5A3F_1E5D);
     let mut order: Vec<usize> = (0..n).collect();
     for i in 0..count.min(n) {
@@ -36,7 +36,12 @@ pub fn shuffled(n: usize, count: usize, seed: u64) -> Vec<usize> {
 
 /// k-means++: each next one with a chance that grows with its squared distance, in the kernel's
 /// space, from those chosen.
-pub fn spread_out(kernel: &Kernel, rows: &Array2<f64>, count: usize, seed: u64) -> Vec<usize> {
+pub(crate) fn spread_out(
+    kernel: &Kernel,
+    rows: &Array2<f64>,
+    count: usize,
+    seed: u64,
+) -> Vec<usize> {
     let n = rows.nrows();
     let mut rng = Pcg64::new(u128::from(seed), 0x0C1A_57E5);
     let squares = kernel.squares(rows.view());
@@ -78,7 +83,7 @@ pub fn spread_out(kernel: &Kernel, rows: &Array2<f64>, count: usize, seed: u64) 
 
 impl Landmarks {
     /// Whitens the comparisons with these rows.
-    pub fn new(kernel: &Kernel, rows: Array2<f64>, threads: usize) -> Result<Landmarks> {
+    pub(crate) fn new(kernel: &Kernel, rows: Array2<f64>, threads: usize) -> Result<Landmarks> {
         let m = rows.nrows();
         let k = kernel.tile(rows.view(), rows.view());
         let (values, vectors) = blas::parallel(threads, || blas::eigh(k))?;
@@ -94,7 +99,7 @@ impl Landmarks {
 }
 
 /// ‖K̂ − K‖ / ‖K‖ (Frobenius) over some rows, both centred, with K̂ = ΦΦᵀ.
-pub fn error(kernel: &Kernel, rows: ArrayView2<'_, f64>, phi: &Array2<f64>) -> f64 {
+pub(crate) fn error(kernel: &Kernel, rows: ArrayView2<'_, f64>, phi: &Array2<f64>) -> f64 {
     let centred = |mut k: Array2<f64>| {
         let mean = k.mean_axis(Axis(0)).unwrap_or_default();
         let grand = mean.mean().unwrap_or(0.0);

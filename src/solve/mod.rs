@@ -15,12 +15,12 @@ pub(crate) mod kernel_pca;
 pub(crate) mod krylov;
 pub(crate) mod landmarks;
 pub(crate) mod randomized;
-pub mod rules;
-pub mod scoring;
+pub(crate) mod rules;
+pub(crate) mod scoring;
 pub(crate) mod spectrum;
-pub mod supervised;
+pub(crate) mod supervised;
 
-pub use crate::accumulate::Scaling;
+pub(crate) use crate::accumulate::Scaling;
 use crate::accumulate::{CoMoment, Moments, add_outer};
 use crate::blas;
 use crate::error::Result;
@@ -46,7 +46,8 @@ const SPARE: usize = 4;
 const EXACT: krylov::Tolerance = krylov::Tolerance::residual(1e-12);
 
 /// How components are computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
     /// Eigenvectors of the d × d side.
@@ -161,7 +162,7 @@ impl Iteration {
 
 /// Bytes at the peak of [`solve`] for d features: A, its copy that becomes the vectors, the work
 /// area.
-pub fn bytes(d: u64) -> u64 {
+pub(crate) fn bytes(d: u64) -> u64 {
     blas::eigh_bytes(d).saturating_add(8u64.saturating_mul(d.saturating_mul(d)))
 }
 
@@ -194,7 +195,7 @@ pub fn solve(
 }
 
 /// The largest rank that n rows and d features can have.
-pub fn rank_bound(rows: u64, d: usize, scaling: Scaling) -> usize {
+pub(crate) fn rank_bound(rows: u64, d: usize, scaling: Scaling) -> usize {
     let rows = if scaling.center { rows.saturating_sub(1) } else { rows };
     rows.min(d as u64) as usize
 }

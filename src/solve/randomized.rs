@@ -19,13 +19,13 @@ use crate::error::{Error, Result};
 use ndarray::{Array1, Array2, Axis};
 
 /// Blocks of the basis before it is cut. The same whatever the memory, as the results are.
-pub const BASIS_BLOCKS: usize = 12;
+pub(crate) const BASIS_BLOCKS: usize = 12;
 
 /// Components that a share of the variance is first looked for among.
 const FIRST_GUESS: usize = 20;
 
 /// Components that a block is made for.
-pub fn sought(asked: Components) -> usize {
+pub(crate) fn sought(asked: Components) -> usize {
     match asked {
         Components::Count(k) => k,
         _ => FIRST_GUESS,
@@ -33,7 +33,7 @@ pub fn sought(asked: Components) -> usize {
 }
 
 /// Why a rule cannot be answered from the leading eigenvalues.
-pub fn refusal(asked: Components) -> Option<String> {
+pub(crate) fn refusal(asked: Components) -> Option<String> {
     match asked {
         Components::Count(_) | Components::Ratio(_) => None,
         rule => Some(format!(
@@ -43,7 +43,7 @@ pub fn refusal(asked: Components) -> Option<String> {
 }
 
 /// The seed's matrix as an operator.
-pub struct Operator {
+pub(crate) struct Operator {
     moments: Moments,
     scaling: Scaling,
     active: Vec<usize>,
@@ -53,23 +53,23 @@ pub struct Operator {
 
 impl Operator {
     /// Once the moments are known.
-    pub fn new(moments: Moments, scaling: Scaling) -> Operator {
+    pub(crate) fn new(moments: Moments, scaling: Scaling) -> Operator {
         let (active, scale) = scaling.active(&moments);
         Operator { moments, scaling, active, scale }
     }
 
     /// Features that take part.
-    pub fn order(&self) -> usize {
+    pub(crate) fn order(&self) -> usize {
         self.active.len()
     }
 
     /// n, W, μ, spread.
-    pub fn moments(&self) -> &Moments {
+    pub(crate) fn moments(&self) -> &Moments {
         &self.moments
     }
 
     /// p = q D⁻¹, over all features.
-    pub fn operand(&self, q: &Array2<f64>) -> Array2<f64> {
+    pub(crate) fn operand(&self, q: &Array2<f64>) -> Array2<f64> {
         let Some(scale) = &self.scale else { return q.clone() };
         let mut p = Array2::zeros((q.nrows(), self.moments.mean.len()));
         for (j, (column, s)) in self.active.iter().zip(q.columns().into_iter().zip(scale)) {
@@ -79,7 +79,7 @@ impl Operator {
     }
 
     /// q A from p and z = p S.
-    pub fn image(&self, p: &Array2<f64>, mut z: Array2<f64>) -> Array2<f64> {
+    pub(crate) fn image(&self, p: &Array2<f64>, mut z: Array2<f64>) -> Array2<f64> {
         let Moments { mean, weight, .. } = &self.moments;
         if !self.scaling.center {
             let along = p.dot(mean) * *weight;
@@ -94,7 +94,7 @@ impl Operator {
     }
 
     /// Trace of A, from the spread of the features.
-    pub fn trace(&self) -> f64 {
+    pub(crate) fn trace(&self) -> f64 {
         let Moments { mean, weight, squares, .. } = &self.moments;
         let moment = |j: &usize| {
             squares[*j] + if self.scaling.center { 0.0 } else { weight * mean[*j] * mean[*j] }
@@ -106,7 +106,7 @@ impl Operator {
     }
 
     /// How many pairs are wanted, given the Ritz values so far.
-    pub fn wanted(&self, asked: Components, ritz: &[f64]) -> Option<usize> {
+    pub(crate) fn wanted(&self, asked: Components, ritz: &[f64]) -> Option<usize> {
         match asked {
             Components::Ratio(share) => {
                 cumulated(ritz, self.trace()).position(|c| c >= share).map(|i| i + 1)
@@ -117,7 +117,7 @@ impl Operator {
     }
 
     /// The solution, or why there is none.
-    pub fn solution(
+    pub(crate) fn solution(
         &self,
         found: RitzPairs,
         asked: Components,
@@ -176,12 +176,12 @@ impl Operator {
     }
 
     /// Remembers the error of f32 products.
-    pub fn note_mixed_error(&mut self, error: Option<f64>) {
+    pub(crate) fn note_mixed_error(&mut self, error: Option<f64>) {
         self.moments.mixed_error = worst(self.moments.mixed_error, error);
     }
 
     /// The moments, when the operator is no longer needed.
-    pub fn into_moments(self) -> Moments {
+    pub(crate) fn into_moments(self) -> Moments {
         self.moments
     }
 }

@@ -17,7 +17,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Components kept when `-k` is not given.
-pub const DEFAULT_COMPONENTS: usize = 10;
+pub(crate) const DEFAULT_COMPONENTS: usize = 10;
 
 /// Ratios whose answers are always told.
 const RATIOS: [f64; 3] = [0.90, 0.95, 0.99];
@@ -35,6 +35,12 @@ pub enum Components {
     Elbow,
     /// As many as there are.
     All,
+}
+
+impl From<usize> for Components {
+    fn from(count: usize) -> Components {
+        Components::Count(count)
+    }
 }
 
 impl Default for Components {
@@ -175,7 +181,7 @@ impl Rules {
 }
 
 /// λ₁, λ₁ + λ₂, … over the total.
-pub fn cumulated(values: &[f64], total: f64) -> impl Iterator<Item = f64> + '_ {
+pub(crate) fn cumulated(values: &[f64], total: f64) -> impl Iterator<Item = f64> + '_ {
     values.iter().scan(0.0, move |sum, v| {
         *sum += v;
         Some(*sum / total)

@@ -14,7 +14,8 @@ use ndarray::Array1;
 use serde::{Deserialize, Serialize};
 
 /// `--score`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Score {
     /// By magnitude.
@@ -47,7 +48,7 @@ fn over_root(value: f64, square: f64) -> f64 {
 }
 
 /// The score of each feature against labels; the first of several numeric ones counts.
-pub fn scores(labels: &LabelMoments, scaling: Scaling) -> Array1<f64> {
+pub(crate) fn scores(labels: &LabelMoments, scaling: Scaling) -> Array1<f64> {
     match labels {
         LabelMoments::Classes(c) => classes(c),
         LabelMoments::Numbers(c) => numeric(c, scaling),
@@ -55,7 +56,7 @@ pub fn scores(labels: &LabelMoments, scaling: Scaling) -> Array1<f64> {
 }
 
 /// Against one numeric label.
-pub fn numeric(sums: &CrossMoments, scaling: Scaling) -> Array1<f64> {
+pub(crate) fn numeric(sums: &CrossMoments, scaling: Scaling) -> Array1<f64> {
     let squares = squares(&sums.moments, scaling);
     let y = sums.labels.mean[0];
     let raw = |j: usize| {
@@ -66,7 +67,7 @@ pub fn numeric(sums: &CrossMoments, scaling: Scaling) -> Array1<f64> {
 
 /// Against classes. Centred even where columns are not: raw columns would be scored by the size of
 /// their means.
-pub fn classes(sums: &ClassMoments) -> Array1<f64> {
+pub(crate) fn classes(sums: &ClassMoments) -> Array1<f64> {
     let squares = &sums.moments.squares;
     let between =
         |j: usize| sums.m.column(j).iter().zip(&sums.weights).map(|(m, w)| m * m / w).sum::<f64>();
@@ -76,7 +77,7 @@ pub fn classes(sums: &ClassMoments) -> Array1<f64> {
 }
 
 /// The kept features, ascending, and the least score among them.
-pub fn select(scores: &Array1<f64>, score: Score, keep: Keep) -> (Vec<usize>, f64) {
+pub(crate) fn select(scores: &Array1<f64>, score: Score, keep: Keep) -> (Vec<usize>, f64) {
     let rank = |j: &usize| if score == Score::Abs { scores[*j].abs() } else { scores[*j] };
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| rank(b).total_cmp(&rank(a)).then(a.cmp(b)));

@@ -62,7 +62,7 @@ impl Spectrum {
 }
 
 /// The k leading vectors as rows, leading first, from all vectors as rows in ascending order.
-pub fn leading(vectors: &Array2<f64>, k: usize) -> Array2<f64> {
+pub(crate) fn leading(vectors: &Array2<f64>, k: usize) -> Array2<f64> {
     let mut components = Array2::zeros((k, vectors.ncols()));
     for (mut to, from) in components.rows_mut().into_iter().zip(vectors.rows().into_iter().rev()) {
         to.assign(&from);
@@ -72,13 +72,13 @@ pub fn leading(vectors: &Array2<f64>, k: usize) -> Array2<f64> {
 }
 
 /// The entry of largest magnitude of each row becomes positive.
-pub fn fix_signs(vectors: &mut Array2<f64>) {
+pub(crate) fn fix_signs(vectors: &mut Array2<f64>) {
     vectors.rows_mut().into_iter().for_each(fix_sign);
 }
 
 /// eps × size: size is the order of the matrix, or √terms where that is larger, since the rounding
 /// of a sum of that many products grows like its random walk.
-pub fn rank_tolerance(terms: u64, order: usize) -> f64 {
+pub(crate) fn rank_tolerance(terms: u64, order: usize) -> f64 {
     f64::EPSILON * (order as f64).max((terms as f64).sqrt())
 }
 

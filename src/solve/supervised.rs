@@ -24,7 +24,8 @@ use ndarray::{Array1, Array2, Axis};
 use serde::{Deserialize, Serialize};
 
 /// `--label-kernel`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum LabelKernel {
     /// 1 for equal labels, else 0: classes.
@@ -49,12 +50,12 @@ impl std::fmt::Display for LabelKernel {
 }
 
 /// The form that decomposes the smaller side.
-pub fn smaller_side(d: usize, r: usize) -> Form {
+pub(crate) fn smaller_side(d: usize, r: usize) -> Form {
     if d <= r { Form::Primal } else { Form::Dual }
 }
 
 /// Decomposes Mᵀ (r × d). `bound` is the largest rank that the labels allow.
-pub fn solve(
+pub(crate) fn solve(
     mut m: Array2<f64>,
     moments: &Moments,
     scaling: Scaling,
@@ -120,7 +121,7 @@ fn max_residual(m: &Array2<f64>, u: &Array2<f64>, values: &Array1<f64>) -> f64 {
 /// The rows of Δ for the linear kernel over several label columns, one per class: one-hot for
 /// columns whose values are classes, the number itself for the others. For one column of classes
 /// that is the identity: the delta kernel.
-pub fn one_hot(classes: &[Class], numeric: &[bool]) -> Array2<f64> {
+pub(crate) fn one_hot(classes: &[Class], numeric: &[bool]) -> Array2<f64> {
     let mut columns: Vec<Array1<f64>> = Vec::new();
     for (at, numeric) in numeric.iter().enumerate() {
         if *numeric {
@@ -140,14 +141,18 @@ pub fn one_hot(classes: &[Class], numeric: &[bool]) -> Array2<f64> {
 
 /// K over the distinct labels = LLᵀ, so that Δ = (one-hot) L: Lᵀ times the class sums is Mᵀ for the
 /// rbf kernel.
-pub fn rbf_over_classes(sums: &ClassMoments, gamma: f64, threads: usize) -> Result<Array2<f64>> {
+pub(crate) fn rbf_over_classes(
+    sums: &ClassMoments,
+    gamma: f64,
+    threads: usize,
+) -> Result<Array2<f64>> {
     let (factor, _) = label_factor(&sums.classes, gamma, threads)?;
     Ok(blas::parallel(threads, || factor.dot(&sums.m)))
 }
 
 /// Lᵀ with K = LLᵀ over the distinct labels, and the eigenvalues of K, ascending, that its rows
 /// belong to.
-pub fn label_factor(
+pub(crate) fn label_factor(
     classes: &[Class],
     gamma: f64,
     threads: usize,

@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub(super) const NAME: &str = "record batches";
 
 /// The column of vectors that a matrix becomes.
-pub const MATRIX_COLUMN: &str = "x";
+pub(crate) const MATRIX_COLUMN: &str = "x";
 
 /// Record batches in memory.
 #[derive(Debug, Clone)]
@@ -60,6 +60,11 @@ impl ArrowTable {
             check_schema(&schema, &batch.schema(), index)?;
         }
         Ok(ArrowTable::new(schema, batches))
+    }
+
+    /// A table of no rows.
+    pub fn empty(schema: SchemaRef) -> ArrowTable {
+        ArrowTable::new(schema, Vec::new())
     }
 
     /// The same with one more column: labels or weights beside a matrix.
@@ -171,22 +176,33 @@ impl From<RecordBatch> for ArrowTable {
     }
 }
 
+/// The batch that a matrix becomes: one column `x` of vectors, so that its features
+/// are `x[0]`, `x[1]`, …. The numbers of a matrix in C order are not copied.
+///
+/// ```
+/// let batch = eigenstream::matrix_batch(ndarray::array![[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!((batch.num_rows(), batch.schema().field(0).name().as_str()), (2, "x"));
+/// ```
+pub fn matrix_batch(matrix: Array2<f64>) -> RecordBatch {
+    of_matrix::<Float64Type>(matrix)
+}
+
 /// One column `x` of vectors, so that features are `x[0]`, `x[1]`, …: the numbers of a matrix in C
 /// order are not copied.
 impl From<Array2<f64>> for ArrowTable {
     fn from(matrix: Array2<f64>) -> ArrowTable {
-        of_matrix::<Float64Type>(matrix)
+        ArrowTable::from(matrix_batch(matrix))
     }
 }
 
 /// The same of singles.
 impl From<Array2<f32>> for ArrowTable {
     fn from(matrix: Array2<f32>) -> ArrowTable {
-        of_matrix::<Float32Type>(matrix)
+        ArrowTable::from(of_matrix::<Float32Type>(matrix))
     }
 }
 
-fn of_matrix<T: ArrowPrimitiveType>(matrix: Array2<T::Native>) -> ArrowTable
+fn of_matrix<T: ArrowPrimitiveType>(matrix: Array2<T::Native>) -> RecordBatch
 where
     T::Native: Clone,
 {
@@ -204,9 +220,7 @@ where
         .expect("a matrix has rows × d numbers");
     let field = Field::new(MATRIX_COLUMN, list.data_type().clone(), false);
     let schema = Arc::new(Schema::new(vec![field]));
-    let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(list)])
-        .expect("the schema is that of the column");
-    ArrowTable::new(schema, vec![batch])
+    RecordBatch::try_new(schema, vec![Arc::new(list)]).expect("the schema is that of the column")
 }
 
 impl Table for ArrowTable {
@@ -264,6 +278,16 @@ impl ArrowTable {
     fn column_bytes(&self, name: &str) -> u64 {
         let columns = self.batches.iter().filter_map(|batch| batch.column_by_name(name));
         columns.map(|c| c.to_data().get_slice_memory_size().unwrap_or(0) as u64).sum()
+    }
+}
+
+#[cfg(test)]
+impl ArrowTable {
+    /// Where the numbers of a matrix lie.
+    pub(super) fn matrix_numbers(&self) -> *const f64 {
+        use arrow_array::cast::AsArray;
+        let vectors = self.batches[0].column(0).as_fixed_size_list();
+        vectors.values().as_primitive::<Float64Type>().values().as_ptr()
     }
 }
 

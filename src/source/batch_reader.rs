@@ -2,10 +2,9 @@
 //!
 //! Held: the position of every requested column.
 
-use super::block::{Block, Nulls};
+use super::block::Block;
 use super::column_choice::unknown;
 use super::densify::{Densify, Incoming};
-use super::features::Features;
 use super::positions::{Origin, Positions};
 use super::table::ReadRequest;
 use crate::error::{Error, Result};
@@ -64,15 +63,4 @@ impl<'a> BatchReader<'a> {
             vectors: &mut |_, _| none(),
         })
     }
-}
-
-/// A block of rows that another engine holds: its features by name, nulls refused.
-pub fn block_of(features: &Features, rows: &RecordBatch) -> Result<Block> {
-    let request = ReadRequest {
-        features: features.clone(),
-        nulls: Nulls::Error,
-        advice: "leave the row out",
-        ..ReadRequest::default()
-    };
-    BatchReader::new(&request, &rows.schema(), Path::new("record batch"))?.block(rows, 0)
 }

@@ -1,8 +1,8 @@
 //! Some rows, dense, and what must be told about them.
 //!
-//! A block is a rows × d matrix in C or F order, the list of its missing cells (their slots hold 0),
-//! weights, and the columns that are passed through untouched. `densify` makes blocks, accumulators
-//! and projections use them up.
+//! A block is a rows × d matrix in C or F order, the list of its missing cells (their slots hold
+//! 0), weights, and the columns that are passed through untouched. `densify` makes blocks,
+//! accumulators and projections use them up.
 
 use super::Labels;
 use crate::error::{Error, Result};
@@ -11,7 +11,8 @@ use ndarray::{Array1, Array2, Axis};
 use serde::{Deserialize, Serialize};
 
 /// What is done with a row that has a missing (null or NaN) feature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Nulls {
     /// Stop and name the first one.
@@ -24,7 +25,8 @@ pub enum Nulls {
 }
 
 /// Arithmetic of the block products.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// f64 throughout.
@@ -39,7 +41,7 @@ pub enum Precision {
 pub enum Values {
     /// The usual.
     F64(Array2<f64>),
-    /// Under `--precision mixed`.
+    /// Under [`Precision::Mixed`].
     F32(Array2<f32>),
 }
 
@@ -53,17 +55,19 @@ pub struct MissingCell {
 }
 
 /// What must be told at the end of a pass.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Rows that were read.
     pub rows: u64,
-    /// Rows left out by `--nulls drop`.
+    /// Rows left out by [`Nulls::Drop`].
     pub dropped: u64,
     /// Rows without a label.
     pub unlabelled: u64,
     /// Missing cells per feature, ascending by feature.
+    #[serde(with = "pairs")]
     pub missing: std::collections::BTreeMap<u32, u64>,
     /// Integers or decimals that f64 rounds, per feature.
+    #[serde(with = "pairs")]
     pub rounded: std::collections::BTreeMap<u32, u64>,
 }
 
@@ -82,12 +86,58 @@ impl Tally {
     }
 }
 
+impl Tally {
+    /// Takes out what was added.
+    pub(crate) fn subtract(&mut self, part: &Tally) {
+        self.rows = self.rows.saturating_sub(part.rows);
+        self.dropped = self.dropped.saturating_sub(part.dropped);
+        self.unlabelled = self.unlabelled.saturating_sub(part.unlabelled);
+        let both = [(&mut self.missing, &part.missing), (&mut self.rounded, &part.rounded)];
+        for (counts, less) in both {
+            for (feature, count) in less {
+                if let Some(c) = counts.get_mut(feature) {
+                    *c = c.saturating_sub(*count);
+                }
+            }
+            counts.retain(|_, count| *count > 0);
+        }
+    }
+
+    /// Of these features alone, by their new positions.
+    pub(crate) fn select_features(&self, kept: &[usize]) -> Tally {
+        let place = |j: &u32| kept.binary_search(&(*j as usize)).ok().map(|at| at as u32);
+        let only = |counts: &std::collections::BTreeMap<u32, u64>| {
+            counts.iter().filter_map(|(j, n)| Some((place(j)?, *n))).collect()
+        };
+        Tally { missing: only(&self.missing), rounded: only(&self.rounded), ..*self }
+    }
+}
+
+/// Counts by feature as a list of pairs: JSON has no numbers for keys.
+mod pairs {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::collections::BTreeMap;
+
+    pub(super) fn serialize<S: Serializer>(
+        counts: &BTreeMap<u32, u64>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(counts.iter())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<u32, u64>, D::Error> {
+        Ok(Vec::<(u32, u64)>::deserialize(deserializer)?.into_iter().collect())
+    }
+}
+
 /// Some rows, dense.
 #[derive(Debug, Clone)]
 pub struct Block {
     /// rows × d.
     pub values: Values,
-    /// One per row, where `--weight` is given.
+    /// One per row, where there is a weight column.
     pub weights: Option<Array1<f64>>,
     /// One per row, where labels are wanted.
     pub labels: Option<Labels>,
@@ -138,7 +188,7 @@ impl Block {
     }
 
     /// Some of its rows, ascending, with nothing to be told of them.
-    pub fn part(&self, rows: &[usize]) -> Block {
+    pub fn select_rows(&self, rows: &[usize]) -> Block {
         let place: std::collections::HashMap<u32, u32> = match self.missing.is_empty() {
             true => Default::default(),
             false => rows.iter().enumerate().map(|(to, from)| (*from as u32, to as u32)).collect(),

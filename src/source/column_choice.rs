@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Which columns are to be features.
 #[derive(Debug, Clone, Default)]
-pub struct ColumnChoice {
+pub(crate) struct ColumnChoice {
     /// Names or globs; empty for all numeric columns.
     pub columns: Vec<String>,
     /// Names or globs that are left out.
@@ -33,7 +33,7 @@ pub struct ChosenColumns {
 impl ColumnChoice {
     /// Resolves the names against a table and checks that all its inputs agree on the chosen
     /// columns.
-    pub fn resolve(&self, table: &dyn Table) -> Result<ChosenColumns> {
+    pub(crate) fn resolve(&self, table: &dyn Table) -> Result<ChosenColumns> {
         let index = ColumnIndex::of(table.columns());
         let included = index.matching(&self.columns, table)?;
         let excluded = index.matching(&self.exclude, table)?;
@@ -158,7 +158,7 @@ fn list(columns: &[ColumnInfo]) -> String {
 
 /// Positions of the features that names and globs choose, by column or by feature; `None` for all
 /// of them. Every entry must cover one at least.
-pub fn matching(
+pub(crate) fn matching(
     features: &Features,
     columns: &[String],
     exclude: &[String],
@@ -272,7 +272,11 @@ impl<'a> ColumnIndex<'a> {
 }
 
 /// The error for a name that is not there: the nearest one that is, or some of them.
-pub fn unknown<'a>(path: &Path, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {
+pub(crate) fn unknown<'a>(
+    path: &Path,
+    name: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> Error {
     let hint = match nearest(name, names.clone()) {
         Some(near) => format!("did you mean '{near}'?"),
         None => format!(
@@ -284,7 +288,7 @@ pub fn unknown<'a>(path: &Path, name: &str, names: impl Iterator<Item = &'a str>
 }
 
 /// The existing name that is nearest in spelling, if one is near enough to be a slip.
-pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
     let limit = (name.chars().count() / 3).max(1);
     names
         .filter(|n| !n.is_empty())

@@ -7,7 +7,7 @@
 //! | features | are read |
 //! |---|---|
 //! | that the table can read by groups ([`Table::by_features`]) | in place |
-//! | others: vector columns, many files, a reader | once, row by row, into a [`Spool`] cut by features |
+//! | others: of vector columns, many files, a reader | once, into a [`Spool`] cut by features |
 //!
 //! Rows of blocks, and so of a tally, are counted once per feature here: they are for progress.
 
@@ -20,29 +20,29 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Cells of a group: 8 MB of doubles.
-pub const GROUP_CELLS: usize = 1 << 20;
+pub(crate) const GROUP_CELLS: usize = 1 << 20;
 
 /// Features of a group, at most: each has a decoder.
 const GROUP_FEATURES: usize = 2048;
 
 /// Features of a group for this many rows. A function of the data alone (see [`Source`] on why).
-pub fn group_features(rows: usize, d: usize) -> usize {
+pub(crate) fn group_features(rows: usize, d: usize) -> usize {
     (GROUP_CELLS / rows.max(1)).clamp(8, GROUP_FEATURES).min(d.max(1))
 }
 
 /// True when the features must be copied before they can be read in groups.
-pub fn needs_spool(table: &dyn Table, request: &ReadRequest) -> bool {
+pub(crate) fn needs_spool(table: &dyn Table, request: &ReadRequest) -> bool {
     table.by_features(request, &[]).is_none()
 }
 
 /// The feature ranges that rows × d cells are cut into.
-pub fn groups(rows: usize, d: usize) -> Vec<Range<usize>> {
+pub(crate) fn groups(rows: usize, d: usize) -> Vec<Range<usize>> {
     let group = group_features(rows, d);
     (0..d).step_by(group).map(|first| first..(first + group).min(d)).collect()
 }
 
 /// All rows, some features at a time.
-pub struct Columnwise<'a> {
+pub(crate) struct Columnwise<'a> {
     groups: Vec<Range<usize>>,
     units: Vec<Unit>,
     rows: usize,
@@ -60,7 +60,7 @@ enum Store<'a> {
 impl<'a> Columnwise<'a> {
     /// Over a table that can be read by features. Rows with missing cells stay (under
     /// [`Nulls::Drop`] too: see [`Columnwise::keep`]).
-    pub fn in_place(table: &'a dyn Table, request: &ReadRequest) -> Result<Columnwise<'a>> {
+    pub(crate) fn in_place(table: &'a dyn Table, request: &ReadRequest) -> Result<Columnwise<'a>> {
         let rows = table.rows() as usize;
         let groups = groups(rows, request.features.len());
         let mut request = request.clone();
@@ -76,7 +76,7 @@ impl<'a> Columnwise<'a> {
     }
 
     /// Over a copy that has been written whole.
-    pub fn spooled(spool: Spool) -> Columnwise<'static> {
+    pub(crate) fn spooled(spool: Spool) -> Columnwise<'static> {
         let groups = spool.groups().to_vec();
         Columnwise {
             units: units(&groups, spool.bytes()),
@@ -88,17 +88,17 @@ impl<'a> Columnwise<'a> {
     }
 
     /// Leaves out all other rows from now on.
-    pub fn keep(&mut self, rows: Vec<usize>) {
+    pub(crate) fn keep(&mut self, rows: Vec<usize>) {
         self.kept = Some(rows);
     }
 
     /// Rows of every block.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.kept.as_ref().map_or(self.rows, Vec::len)
     }
 
     /// The features of a unit.
-    pub fn features(&self, unit: usize) -> Range<usize> {
+    pub(crate) fn features(&self, unit: usize) -> Range<usize> {
         self.groups[unit].clone()
     }
 

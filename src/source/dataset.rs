@@ -5,7 +5,7 @@
 //! it. Which differences matter is decided later, when the columns are chosen.
 
 use super::footer::{Footer, RowGroupInfo};
-use super::inputs::Input;
+use super::inputs::{self, Input};
 use super::parquet::{FOOTERS_KEPT, ParquetSource, first_width};
 use super::table::{ColumnInfo, Difference, InputInfo, Kind, ReadCost, ReadRequest, Table};
 use super::{Source, read_cost};
@@ -19,18 +19,24 @@ use std::path::Path;
 #[derive(Debug, Clone)]
 pub struct Dataset {
     /// In reading order.
-    pub files: Vec<InputInfo>,
+    pub(crate) files: Vec<InputInfo>,
     /// The row groups of each.
     pub(crate) row_groups: Vec<Vec<RowGroupInfo>>,
     /// Columns of the first file, in its order.
-    pub columns: Vec<ColumnInfo>,
+    pub(crate) columns: Vec<ColumnInfo>,
     /// Where other files differ from it.
-    pub differences: Vec<Difference>,
+    pub(crate) differences: Vec<Difference>,
 }
 
 impl Dataset {
+    /// Files, globs and directories as people write them.
+    pub fn from_paths<P: AsRef<str>>(data: &[P]) -> Result<Dataset> {
+        let data: Vec<String> = data.iter().map(|path| path.as_ref().to_string()).collect();
+        Dataset::open(&inputs::expand(&data)?)
+    }
+
     /// Reads the footer of every input.
-    pub fn open(inputs: &[Input]) -> Result<Dataset> {
+    pub(crate) fn open(inputs: &[Input]) -> Result<Dataset> {
         let mut dataset = Dataset {
             files: Vec::with_capacity(inputs.len()),
             row_groups: Vec::with_capacity(inputs.len()),
@@ -64,25 +70,21 @@ impl Dataset {
         self.files.iter().map(|f| f.size).sum()
     }
 
+    /// Row groups of all files.
+    pub(crate) fn n_row_groups(&self) -> usize {
+        self.row_groups.iter().map(Vec::len).sum()
+    }
+
     /// The first file's path, for messages about its columns.
-    pub fn first_path(&self) -> &Path {
+    pub(crate) fn first_path(&self) -> &Path {
         self.files.first().map_or(Path::new(""), |f| &f.path)
     }
 
     /// Refuses an output that would replace an input, or that a later reading of the same directory
     /// would find.
-    pub fn refuse_output(&self, data: &[String], out: &Path) -> Result<()> {
+    pub(crate) fn refuse_output(&self, data: &[String], out: &Path) -> Result<()> {
+        refuse_replacing(&self.files, out)?;
         let full = |path: &Path| std::fs::canonicalize(path).ok();
-        if let Some(out) = full(out) {
-            let replaced =
-                |f: &&InputInfo| full(&f.path).is_some_and(|p| p == out || p.starts_with(&out));
-            if let Some(input) = self.files.iter().find(replaced) {
-                return Error::misuse(format!(
-                    "the output would replace the input {}; choose another ⟦output⟧",
-                    input.path.display()
-                ));
-            }
-        }
         let parent = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let parent = full(parent);
         let inside = |dir: &&String| {
@@ -139,6 +141,20 @@ impl Dataset {
                 column.kind = by_name[&column.name].clone();
             }
         }
+    }
+}
+
+/// Refuses an output that would replace an input.
+pub(crate) fn refuse_replacing(inputs: &[InputInfo], out: &Path) -> Result<()> {
+    let full = |path: &Path| std::fs::canonicalize(path).ok();
+    let Some(out) = full(out) else { return Ok(()) };
+    let replaced = |f: &&InputInfo| full(&f.path).is_some_and(|p| p.starts_with(&out));
+    match inputs.iter().find(replaced) {
+        None => Ok(()),
+        Some(input) => Error::misuse(format!(
+            "the output would replace the input {}; choose another ⟦output⟧",
+            input.path.display()
+        )),
     }
 }
 

@@ -7,8 +7,16 @@ use super::MissingCell;
 use ndarray::{Array1, Array2, ArrayView2};
 use num_traits::AsPrimitive;
 
+/// Why a line of a block is a slice.
+const CONTIGUOUS: &str = "the lines of a block in C or in F order are contiguous";
+
+/// A vector as it lies.
+fn numbers(vector: &Array1<f64>) -> &[f64] {
+    vector.as_slice().expect("weights, means and scales are contiguous")
+}
+
 /// Σ w x per column (w = 1 without weights).
-pub fn column_sums<T: AsPrimitive<f64>>(
+pub(crate) fn column_sums<T: AsPrimitive<f64>>(
     x: &Array2<T>,
     weights: Option<&Array1<f64>>,
 ) -> Array1<f64> {
@@ -16,17 +24,19 @@ pub fn column_sums<T: AsPrimitive<f64>>(
         Lines::Columns(columns) => columns
             .rows()
             .into_iter()
-            .map(|c| match (c.to_slice(), weights.and_then(|w| w.as_slice())) {
-                (Some(c), None) => sum(c),
-                (Some(c), Some(w)) => c.iter().zip(w).map(|(x, w)| x.as_() * w).sum(),
-                (None, _) => unreachable!("the lines of an order are contiguous"),
+            .map(|column| {
+                let column = column.to_slice().expect(CONTIGUOUS);
+                match weights.map(numbers) {
+                    None => sum(column),
+                    Some(w) => column.iter().zip(w).map(|(x, w)| x.as_() * w).sum(),
+                }
             })
             .collect(),
         Lines::Rows(rows) => {
             let mut sums = vec![0.0; rows.ncols()];
             for (i, row) in rows.rows().into_iter().enumerate() {
                 let weight = weights.map_or(1.0, |w| w[i]);
-                for (sum, x) in sums.iter_mut().zip(row.to_slice().unwrap_or_default()) {
+                for (sum, x) in sums.iter_mut().zip(row.to_slice().expect(CONTIGUOUS)) {
                     *sum += weight * x.as_();
                 }
             }
@@ -36,7 +46,7 @@ pub fn column_sums<T: AsPrimitive<f64>>(
 }
 
 /// Σ w x² per column.
-pub fn column_squares(x: &Array2<f64>, weights: Option<&Array1<f64>>) -> Array1<f64> {
+pub(crate) fn column_squares(x: &Array2<f64>, weights: Option<&Array1<f64>>) -> Array1<f64> {
     let mut sums = Array1::zeros(x.ncols());
     match lines(x) {
         Lines::Columns(columns) => {
@@ -58,31 +68,36 @@ pub fn column_squares(x: &Array2<f64>, weights: Option<&Array1<f64>>) -> Array1<
 }
 
 /// x ← (x − shift) · factor per column, in place.
-pub fn shift(x: &mut Array2<f64>, shift: Option<&Array1<f64>>, factor: Option<&Array1<f64>>) {
+pub(crate) fn shift(
+    x: &mut Array2<f64>,
+    shift: Option<&Array1<f64>>,
+    factor: Option<&Array1<f64>>,
+) {
     let d = x.ncols();
     if x.is_standard_layout() {
         let (zeros, ones) = (Array1::zeros(d), Array1::ones(d));
-        let a = shift.unwrap_or(&zeros).as_slice().unwrap_or_default();
-        let f = factor.unwrap_or(&ones).as_slice().unwrap_or_default();
+        let a = numbers(shift.unwrap_or(&zeros));
+        let f = numbers(factor.unwrap_or(&ones));
         for mut row in x.rows_mut() {
-            let row = row.as_slice_mut().unwrap_or_default();
+            let row = row.as_slice_mut().expect(CONTIGUOUS);
             row.iter_mut().zip(a).zip(f).for_each(|((x, a), f)| *x = (*x - a) * f);
         }
     } else {
         for (j, mut column) in x.columns_mut().into_iter().enumerate() {
             let (a, f) = (shift.map_or(0.0, |s| s[j]), factor.map_or(1.0, |f| f[j]));
-            column.as_slice_mut().unwrap_or_default().iter_mut().for_each(|x| *x = (*x - a) * f);
+            let column = column.as_slice_mut().expect(CONTIGUOUS);
+            column.iter_mut().for_each(|x| *x = (*x - a) * f);
         }
     }
 }
 
 /// Puts a value into some cells.
-pub fn put<T: Copy>(x: &mut Array2<T>, cells: &[MissingCell], value: T) {
+pub(crate) fn put<T: Copy>(x: &mut Array2<T>, cells: &[MissingCell], value: T) {
     cells.iter().for_each(|cell| x[[cell.row as usize, cell.feature as usize]] = value);
 }
 
 /// Multiplies each row by its own factor.
-pub fn scale_rows(y: &mut Array2<f64>, factors: &Array1<f64>) {
+pub(crate) fn scale_rows(y: &mut Array2<f64>, factors: &Array1<f64>) {
     if y.is_standard_layout() {
         y.rows_mut().into_iter().zip(factors).for_each(|(mut row, f)| row *= *f);
     } else {

@@ -33,8 +33,8 @@ pub(super) struct Densify<'a> {
     pub(super) path: &'a Path,
 }
 
-/// The rows of one block on their way: a record batch for most columns, and a decoder that appends the
-/// next values of a direct column and tells which rows have none.
+/// The rows of one block on their way: a record batch for most columns, and a decoder that appends
+/// the next values of a direct column and tells which rows have none.
 pub(super) struct Incoming<'a> {
     /// Rows of the block.
     pub(super) rows: usize,

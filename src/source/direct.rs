@@ -1,16 +1,17 @@
-//! Flat f64 columns, decoded straight into the block, and vector columns of floats without arrow's arrays.
+//! Flat f64 columns, decoded straight into the block, and vector columns of floats without arrow's
+//! arrays.
 //!
-//! Arrow's reader decodes into an array of its own, with a validity bitmap, which is then copied into
-//! the block. For the commonest feature there is, a column of doubles, the page decoder can write
-//! where the numbers are to be: one copy and one bitmap less (4M × 64: a tenth of the pass). All encodings,
-//! page versions and codecs are the page decoder's, as for arrow's reader.
+//! Arrow's reader decodes into an array of its own, with a validity bitmap, which is then copied
+//! into the block. For the commonest feature there is, a column of doubles, the page decoder can
+//! write where the numbers are to be: one copy and one bitmap less (4M × 64: a tenth of the pass).
+//! All encodings, page versions and codecs are the page decoder's, as for arrow's reader.
 //!
-//! For vectors ([`DirectVector`]) arrow's reader makes a values array, then a list array by copying it value
-//! by value; here the page decoder's values are copied into the block (50,000 × 5,000 f32: a quarter of a
-//! pass).
+//! For vectors ([`DirectVector`]) arrow's reader makes a values array, then a list array by copying
+//! it value by value; here the page decoder's values are copied into the block (50,000 × 5,000 f32:
+//! a quarter of a pass).
 //!
-//! Held per column: one page, one 16-bit level per row of a block, and for vectors the values of a block
-//! with two levels each.
+//! Held per column: one page, one 16-bit level per row of a block, and for vectors the values of a
+//! block with two levels each.
 
 use super::footer::Footer;
 use ::parquet::basic::Type as Physical;
@@ -26,7 +27,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// One column of doubles over some row groups.
-pub struct DirectColumn {
+pub(crate) struct DirectColumn {
     leaf: usize,
     groups: Range<usize>,
     reader: Option<ColumnReaderImpl<DoubleType>>,
@@ -34,7 +35,7 @@ pub struct DirectColumn {
 }
 
 /// The leaf, if the root column it belongs to is a flat column of doubles.
-pub fn leaf(footer: &Footer, root: usize, leaf: usize) -> Option<usize> {
+pub(crate) fn leaf(footer: &Footer, root: usize, leaf: usize) -> Option<usize> {
     if footer.arrow.schema().field(root).data_type() != &DataType::Float64 {
         return None;
     }
@@ -45,12 +46,13 @@ pub fn leaf(footer: &Footer, root: usize, leaf: usize) -> Option<usize> {
 
 impl DirectColumn {
     /// Of these row groups; nothing is read yet.
-    pub fn new(leaf: usize, groups: Range<usize>) -> DirectColumn {
+    pub(crate) fn new(leaf: usize, groups: Range<usize>) -> DirectColumn {
         DirectColumn { leaf, groups, reader: None, levels: Vec::new() }
     }
 
-    /// Appends the next `rows` values; nulls become 0 and are told to `missing` by their place among the rows.
-    pub fn read<R: ChunkReader + 'static>(
+    /// Appends the next `rows` values; nulls become 0 and are told to `missing` by their place
+    /// among the rows.
+    pub(crate) fn read<R: ChunkReader + 'static>(
         &mut self,
         file: &Arc<R>,
         metadata: &ParquetMetaData,
@@ -99,7 +101,7 @@ fn next_chunk<T: PhysicalType, R: ChunkReader + 'static>(
 }
 
 /// A vector column of floats over some row groups.
-pub enum DirectVector {
+pub(crate) enum DirectVector {
     /// Of f32.
     F32(Vectors<FloatType>),
     /// Of f64.
@@ -107,7 +109,7 @@ pub enum DirectVector {
 }
 
 /// Values of some rows of a vector column.
-pub struct Elements<'a, T> {
+pub(crate) struct Elements<'a, T> {
     /// All elements of all rows; 0 for those that are null.
     pub values: &'a [T],
     /// Where each row begins, and the last one ends.
@@ -119,7 +121,7 @@ pub struct Elements<'a, T> {
 }
 
 /// A reader of a vector column.
-pub struct Vectors<T: PhysicalType> {
+pub(crate) struct Vectors<T: PhysicalType> {
     leaf: usize,
     groups: Range<usize>,
     shape: VectorShape,
@@ -143,8 +145,9 @@ struct VectorShape {
 }
 
 impl DirectVector {
-    /// The column whose first leaf this is, if it is a list of floats as writers write them now (three levels).
-    pub fn new(
+    /// The column whose first leaf this is, if it is a list of floats as writers write them now
+    /// (three levels).
+    pub(crate) fn new(
         footer: &Footer,
         root: usize,
         leaf: usize,
@@ -197,7 +200,7 @@ impl<T: PhysicalType> Vectors<T> {
     }
 
     /// The next rows.
-    pub fn read<R: ChunkReader + 'static>(
+    pub(crate) fn read<R: ChunkReader + 'static>(
         &mut self,
         file: &Arc<R>,
         metadata: &ParquetMetaData,
@@ -227,7 +230,8 @@ impl<T: PhysicalType> Vectors<T> {
         Ok(if self.is_plain(rows) { self.plain(rows) } else { self.general(rows) })
     }
 
-    /// True when every row has all its elements: what nearly all data is, checked without a branch per element.
+    /// True when every row has all its elements: what nearly all data is, checked without a branch
+    /// per element.
     fn is_plain(&self, rows: usize) -> bool {
         let levels = rows * self.width;
         let begins =
@@ -273,7 +277,8 @@ impl<T: PhysicalType> Vectors<T> {
     }
 }
 
-/// The values from `base` on are those of rows whose level is 1: moves each to its row, from the last to the first.
+/// The values from `base` on are those of rows whose level is 1: moves each to its row, from the
+/// last to the first.
 fn spread(out: &mut Vec<f64>, base: usize, levels: &[i16], mut missing: impl FnMut(usize)) {
     let mut from = out.len();
     out.resize(base + levels.len(), 0.0);

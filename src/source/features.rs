@@ -125,6 +125,13 @@ impl Features {
         format!("feature {j}")
     }
 
+    /// Only the features at these (ascending) positions.
+    pub(crate) fn only(&self, kept: &[usize]) -> Features {
+        let keep: HashSet<usize> = kept.iter().copied().collect();
+        let gone: Vec<usize> = (0..self.len()).filter(|j| !keep.contains(j)).collect();
+        self.without(&gone)
+    }
+
     /// The same features less those at these (ascending) positions.
     pub fn without(&self, left_out: &[usize]) -> Features {
         let gone: HashSet<usize> = left_out.iter().copied().collect();

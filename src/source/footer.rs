@@ -3,7 +3,7 @@
 //! Held: a parsed footer, some hundred bytes per column and row group, until its users drop it.
 
 use super::inputs::Input;
-pub use super::table::Kind;
+pub(crate) use super::table::Kind;
 use super::table::{ColumnInfo, InputInfo};
 use crate::error::{Error, Place, Result};
 use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 
 /// A row group as the footer tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RowGroupInfo {
+pub(crate) struct RowGroupInfo {
     /// Rows in it.
     pub rows: u64,
     /// Compressed bytes of all columns.
@@ -29,7 +29,7 @@ pub struct RowGroupInfo {
 
 /// A parsed footer; cheap to clone.
 #[derive(Clone)]
-pub struct Footer {
+pub(crate) struct Footer {
     /// What arrow needs to build readers.
     pub arrow: ArrowReaderMetadata,
     /// Bytes on disk.
@@ -41,7 +41,7 @@ pub struct Footer {
 }
 
 /// The root columns of a file.
-pub struct Roots {
+pub(crate) struct Roots {
     by_name: HashMap<String, usize>,
     /// For each, the index of its first leaf.
     pub leaves: Vec<usize>,
@@ -49,7 +49,7 @@ pub struct Roots {
 
 impl Roots {
     /// The position of a column.
-    pub fn find(&self, name: &str, path: &Path) -> Result<usize> {
+    pub(crate) fn find(&self, name: &str, path: &Path) -> Result<usize> {
         let known = self.by_name.get(name).copied();
         known.ok_or_else(|| {
             super::column_choice::unknown(path, name, self.by_name.keys().map(String::as_str))
@@ -59,7 +59,7 @@ impl Roots {
 
 impl Footer {
     /// Opens a file and reads its footer.
-    pub fn read(path: &Path) -> Result<Footer> {
+    pub(crate) fn read(path: &Path) -> Result<Footer> {
         // Opening a pipe would wait for somebody to write to it.
         if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
             let problem =
@@ -71,7 +71,7 @@ impl Footer {
     }
 
     /// Reads the footer of an open file.
-    pub fn of(file: &File, path: &Path) -> Result<Footer> {
+    pub(crate) fn of(file: &File, path: &Path) -> Result<Footer> {
         let (bytes, size) = footer_bytes(file, path)?;
         let hash = twox_hash::XxHash64::oneshot(0, &bytes);
         let options = ArrowReaderOptions::new()
@@ -86,12 +86,12 @@ impl Footer {
     }
 
     /// Bytes it takes once parsed.
-    pub fn size_in_memory(&self) -> u64 {
+    pub(crate) fn size_in_memory(&self) -> u64 {
         self.arrow.metadata().memory_size() as u64
     }
 
     /// The root columns with the widths of vector columns.
-    pub fn columns(&self, path: &Path) -> Result<Vec<ColumnInfo>> {
+    pub(crate) fn columns(&self, path: &Path) -> Result<Vec<ColumnInfo>> {
         let leaves = self.first_leaves();
         let mut columns = Vec::with_capacity(leaves.len());
         for (root, field) in self.arrow.schema().fields().iter().enumerate() {
@@ -221,8 +221,8 @@ fn check_magic(magic: &[u8]) -> std::result::Result<(), &'static str> {
     }
 }
 
-/// Runs a piece of the Parquet decoder. Its errors get a place, and so do its panics: a decoder that
-/// trips over damaged bytes must not take the program down.
+/// Runs a piece of the Parquet decoder. Its errors get a place, and so do its panics: a decoder
+/// that trips over damaged bytes must not take the program down.
 pub(crate) fn guarded<T>(
     path: &Path,
     row_group: Option<usize>,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// A file of the dataset and its name below the argument that found it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Input {
+pub(crate) struct Input {
     /// The path to open.
     pub path: PathBuf,
     /// The path below the directory that was given, or the file's own name: where `transform`
@@ -18,7 +18,7 @@ pub struct Input {
 }
 
 /// Finds the files, or says which argument names none.
-pub fn expand(data: &[String]) -> Result<Vec<Input>> {
+pub(crate) fn expand(data: &[String]) -> Result<Vec<Input>> {
     let mut inputs = Vec::new();
     for argument in data {
         let mut found = expand_one(argument)?;
@@ -89,7 +89,7 @@ fn single(path: &Path) -> Input {
 }
 
 /// True for names that end in .parquet, .parq or .pq.
-pub fn is_parquet(path: &Path) -> bool {
+pub(crate) fn is_parquet(path: &Path) -> bool {
     let known =
         |e: &std::ffi::OsStr| ["parquet", "parq", "pq"].iter().any(|k| e.eq_ignore_ascii_case(k));
     path.extension().is_some_and(known)

@@ -1,10 +1,11 @@
 //! What rows are labelled with: classes, or numbers.
 //!
-//! Enters: the label columns of a record batch. Leaves: [`Labels`], one per row, and which rows have none.
-//! Held: one number or class id per row and label column, and the block's distinct classes.
+//! Enters: the label columns of a record batch. Leaves: [`Labels`], one per row, and which rows
+//! have none. Held: one number or class id per row and label column, and the block's distinct
+//! classes.
 //!
-//! A class is a tuple of one value per label column; two rows are of the same class when their values are
-//! equal. Ids count within a block; accumulators join blocks by the classes' values.
+//! A class is a tuple of one value per label column; two rows are of the same class when their
+//! values are equal. Ids count within a block; accumulators join blocks by the classes' values.
 
 use super::numbers;
 use super::table::Kind;
@@ -13,7 +14,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
-use ndarray::{Array2, Axis};
+use ndarray::{Array2, ArrayViewMut1, Axis};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
@@ -26,8 +27,6 @@ pub struct LabelRequest {
     /// As what.
     pub read: LabelRead,
 }
-
-pub use super::old_names::LabelWant;
 
 /// How labels are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,12 +130,12 @@ impl Labels {
 }
 
 /// What a column can be as a label: class values, numbers, or neither.
-pub fn is_class(kind: &Kind) -> bool {
+pub(crate) fn is_class(kind: &Kind) -> bool {
     matches!(kind, Kind::Scalar(DataType::Boolean)) || matches!(kind, Kind::Other(t) if is_text(t))
 }
 
 /// Text, or a dictionary of it.
-pub fn is_text(data_type: &DataType) -> bool {
+pub(crate) fn is_text(data_type: &DataType) -> bool {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
         DataType::Dictionary(_, value) => is_text(value),
@@ -144,50 +143,59 @@ pub fn is_text(data_type: &DataType) -> bool {
     }
 }
 
+/// What is wrong with large integers as numbers.
+const INDISTINCT: &str = "has integers beyond 2^53, which a number cannot tell apart; with \
+                          ⟦classes⟧ they are labels all the same";
+
 /// Reads the labels of a batch; gives the rows without one too.
-pub fn read(
+pub(crate) fn read(
     request: &LabelRequest,
     arrays: &[&ArrayRef],
     place: impl Fn(&str, usize) -> Place,
 ) -> Result<(Labels, Vec<usize>)> {
     let rows = arrays.first().map_or(0, |a| a.len());
     let mut missing = vec![false; rows];
+    let columns = arrays.iter().zip(&request.columns);
     let labels = match request.read {
         LabelRead::Numbers => {
             let mut y = Array2::zeros((rows, arrays.len()));
-            for ((mut column, array), name) in
-                y.columns_mut().into_iter().zip(arrays).zip(&request.columns)
-            {
-                if numbers::count_rounded(array) > 0 {
-                    let problem = "has integers beyond 2^53, which a number cannot tell apart; with ⟦classes⟧ they are labels all the same";
-                    return Err(Error::data(place(name, 0), problem));
-                }
-                let numbers = numbers::as_f64(array, &place(name, 0).file, name)?;
-                for (row, slot) in column.iter_mut().enumerate() {
-                    let value = numbers.value(row);
-                    if numbers.is_null(row) || value.is_nan() {
-                        missing[row] = true;
-                    } else if value.is_infinite() {
-                        return Err(Error::data(
-                            place(name, row),
-                            "is infinite; a label must be a finite number",
-                        ));
-                    } else {
-                        *slot = value;
-                    }
-                }
+            for (target, (array, name)) in y.columns_mut().into_iter().zip(columns) {
+                read_numbers(array, name, &place, target, &mut missing)?;
             }
             Labels::Numbers(y)
         }
         LabelRead::Classes => {
-            let columns = arrays.iter().zip(&request.columns);
-            let columns = columns
-                .map(|(array, name)| distinct(array, name, &place, &mut missing))
-                .collect::<Result<Vec<_>>>()?;
-            joined(columns, rows)
+            let columns = columns.map(|(array, name)| distinct(array, name, &place, &mut missing));
+            joined(columns.collect::<Result<Vec<_>>>()?, rows)
         }
     };
     Ok((labels, (0..rows).filter(|row| missing[*row]).collect()))
+}
+
+/// One label column of numbers.
+fn read_numbers(
+    array: &ArrayRef,
+    name: &str,
+    place: &impl Fn(&str, usize) -> Place,
+    mut target: ArrayViewMut1<'_, f64>,
+    missing: &mut [bool],
+) -> Result<()> {
+    if numbers::count_rounded(array) > 0 {
+        return Err(Error::data(place(name, 0), INDISTINCT));
+    }
+    let numbers = numbers::as_f64(array, &place(name, 0).file, name)?;
+    for (row, slot) in target.iter_mut().enumerate() {
+        let value = numbers.value(row);
+        if numbers.is_null(row) || value.is_nan() {
+            missing[row] = true;
+        } else if value.is_infinite() {
+            let problem = "is infinite; a label must be a finite number";
+            return Err(Error::data(place(name, row), problem));
+        } else {
+            *slot = value;
+        }
+    }
+    Ok(())
 }
 
 /// The values of one column: an id per row and the distinct ones.

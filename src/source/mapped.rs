@@ -10,7 +10,7 @@ use ndarray::Array2;
 type Turn<'a> = dyn Fn(Block, &dyn Fn(usize) -> Place) -> Result<Array2<f64>> + Sync + 'a;
 
 /// A source and what is done to its rows: prepared, scored, or compared with landmarks.
-pub struct MappedSource<'a> {
+pub(crate) struct MappedSource<'a> {
     inner: Box<dyn Source + 'a>,
     width: usize,
     turn: Box<Turn<'a>>,
@@ -18,7 +18,7 @@ pub struct MappedSource<'a> {
 
 impl<'a> MappedSource<'a> {
     /// `turn` gives rows of `width` numbers for the rows of a block, whose places it is told.
-    pub fn new(
+    pub(crate) fn new(
         inner: impl Source + 'a,
         width: usize,
         turn: impl Fn(Block, &dyn Fn(usize) -> Place) -> Result<Array2<f64>> + Sync + 'a,

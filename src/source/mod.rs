@@ -6,64 +6,63 @@
 //! any reader of batches ─► ReaderTable ┘   └────── ReadRequest ─► Source (units) ─► Block
 //! ```
 //!
-//! A [`Table`] is asked what it has and what reading costs; a [`Source`] reads what was requested of
-//! it. It is cut into [`Unit`]s: of Parquet one row group, or several neighbouring small ones. The
-//! cut depends on the data alone, never on threads or memory, so a fold over units in order gives
-//! the same bytes on any machine that computes the same products.
+//! A [`Table`] is asked what it has and what reading costs; a [`Source`] reads what was requested
+//! of it. It is cut into [`Unit`]s: of Parquet one row group, or several neighbouring small ones.
+//! The cut depends on the data alone, never on threads or memory, so a fold over units in order
+//! gives the same bytes on any machine that computes the same products.
 
 mod arrow;
-mod batch_reader;
-pub mod block;
+pub(crate) mod batch_reader;
+pub(crate) mod block;
 mod column_choice;
-pub mod columnwise;
+pub(crate) mod columnwise;
 mod dataset;
-pub mod dense;
+pub(crate) mod dense;
 mod densify;
 mod direct;
 mod features;
-pub mod footer;
+pub(crate) mod footer;
 mod grid;
-pub mod inputs;
-pub mod labels;
+pub(crate) mod inputs;
+pub(crate) mod labels;
 mod layout;
 mod mapped;
 mod numbers;
-mod old_names;
 mod pages;
-pub mod parquet;
+pub(crate) mod parquet;
 mod positions;
 mod pread;
 mod prepare;
 mod read_cost;
 mod reader;
-pub mod spool;
+pub(crate) mod spool;
 mod table;
+#[cfg(test)]
+mod tests;
 
-pub use arrow::{ArrowTable, MATRIX_COLUMN};
-pub use batch_reader::block_of;
+pub use arrow::{ArrowTable, matrix_batch};
 pub use block::{Block, MissingCell, Nulls, Precision, Tally, Values};
-pub use column_choice::{ChosenColumns, ColumnChoice};
-pub use columnwise::Columnwise;
+pub use column_choice::ChosenColumns;
+pub(crate) use column_choice::ColumnChoice;
 pub use dataset::Dataset;
 pub use features::{FeatureColumn, Features};
-pub use labels::{LabelRead, LabelRequest, Labels};
-pub use mapped::MappedSource;
-pub use parquet::ParquetSource;
-pub use prepare::Prepare;
+pub use labels::{Class, ClassValue, LabelRead, LabelRequest, Labels};
 pub use reader::{OpenedReader, ReaderTable};
-pub use spool::Spool;
 pub use table::{ColumnInfo, Difference, InputInfo, Kind, ReadCost, ReadRequest, Table};
 
-pub use old_names::*;
-
 pub(crate) use batch_reader::BatchReader;
-pub(crate) use mapped::{UnitSubset, places};
+pub(crate) use column_choice::{matching, unknown};
+pub(crate) use columnwise::Columnwise;
+pub(crate) use dataset::refuse_replacing;
+pub(crate) use mapped::{MappedSource, UnitSubset, places};
+pub(crate) use prepare::Prepare;
+pub(crate) use spool::{Spool, Storage};
 
 use crate::error::{Place, Result};
 
 /// Row groups are gathered into one unit until it has this many rows: small enough to share out,
 /// large enough that a merge per unit costs little.
-pub const UNIT_ROWS: u64 = 16_384;
+pub(crate) const UNIT_ROWS: u64 = 16_384;
 
 /// A piece of the data that one worker reads from start to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,8 +121,8 @@ forward_source!(Box<S>);
 forward_source!(&S);
 
 /// Rows per block for d features: about 8 MB of f64, so that the product has depth and the block
-/// stays near the cache. With very many features more, up to 64 MB, since starting on a column's next
-/// rows costs as much as decoding a hundred. A function of d alone (see [`Source`] on why).
+/// stays near the cache. With very many features more, up to 64 MB, since starting on a column's
+/// next rows costs as much as decoding a hundred. A function of d alone (see [`Source`] on why).
 pub fn block_rows(d: usize) -> usize {
     let d = d.max(1);
     let least = ((1 << 23) / d).clamp(8, 128);

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 
 /// Sizes in a page header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PageSize {
+pub(crate) struct PageSize {
     /// Bytes of the page once decompressed.
     pub uncompressed: u64,
     /// Bytes of the page on disk.
@@ -18,7 +18,7 @@ pub struct PageSize {
 }
 
 /// The sizes of the page at `offset`, or `None` where no page header is.
-pub fn at(file: &File, offset: u64) -> Option<PageSize> {
+pub(crate) fn at(file: &File, offset: u64) -> Option<PageSize> {
     let mut bytes = [0u8; 32];
     let read = file.read_at(&mut bytes, offset).ok()?;
     parse(&bytes[..read])

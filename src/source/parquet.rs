@@ -24,13 +24,11 @@ use std::fs::File;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-pub use super::old_names::{DecodeBytes, decode_bytes, row_bytes};
-
 /// Parsed footers that are kept for the next unit of the same file.
 pub(super) const FOOTERS_KEPT: usize = 8;
 
 /// The files, the request, and the units they are cut into.
-pub struct ParquetSource {
+pub(crate) struct ParquetSource {
     files: Arc<[InputInfo]>,
     request: ReadRequest,
     cut: Arc<Cut>,
@@ -48,7 +46,7 @@ struct Cut {
 
 impl ParquetSource {
     /// Nothing is read yet.
-    pub fn new(dataset: &Dataset, request: ReadRequest) -> ParquetSource {
+    pub(crate) fn new(dataset: &Dataset, request: ReadRequest) -> ParquetSource {
         let (units, row_groups) = units(&dataset.row_groups);
         let rows = |groups: &Vec<RowGroupInfo>| groups.iter().map(|g| g.rows).collect();
         let group_rows = dataset.row_groups.iter().map(rows).collect();

@@ -1,15 +1,20 @@
-//! What is done to a row before a model sees it: missing cells filled, features left out, shifted, scaled, the row
-//! brought to unit length.
+//! What is done to a row before a model sees it: missing cells filled, features left out, shifted,
+//! scaled, the row brought to unit length.
 //!
-//! Enters: a block. Leaves: its rows in C or F order, as the block had them. The fit and every later pass do the same.
+//! Enters: a block. Leaves: its rows in C or F order, as the block had them. The fit and every
+//! later pass do the same.
 
 use super::{Block, dense};
 use crate::error::{Error, Place, Result};
 use ndarray::{Array1, Array2, Axis};
 
+/// What is wrong with a row of length 0.
+const NO_DIRECTION: &str = "has no direction: all its features are 0, and the cosine kernel \
+                            divides by their length; leave it out, or choose another ⟦kernel⟧";
+
 /// Steps, in this order; those that are `None` or false change nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Prepare {
+pub(crate) struct Prepare {
     /// For missing cells.
     pub fill: Array1<f64>,
     /// The features that take part.
@@ -26,7 +31,11 @@ pub struct Prepare {
 
 impl Prepare {
     /// Rows ready for the model; `place` says where a row of the block is.
-    pub fn apply(&self, mut block: Block, place: impl Fn(usize) -> Place) -> Result<Array2<f64>> {
+    pub(crate) fn apply(
+        &self,
+        mut block: Block,
+        place: impl Fn(usize) -> Place,
+    ) -> Result<Array2<f64>> {
         let missing = std::mem::take(&mut block.missing);
         let mut y = block.into_f64();
         for cell in &missing {
@@ -41,8 +50,7 @@ impl Prepare {
         if self.normalize {
             let lengths = lengths(&y);
             if let Some(row) = lengths.iter().position(|l| !(*l > 0.0 && l.is_finite())) {
-                let problem = "has no direction: all its features are 0, and the cosine kernel divides by their length; leave it out, or choose another ⟦kernel⟧";
-                return Err(Error::data(place(row), problem));
+                return Err(Error::data(place(row), NO_DIRECTION));
             }
             dense::scale_rows(&mut y, &lengths.mapv(f64::recip));
         }

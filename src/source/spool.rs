@@ -1,7 +1,8 @@
 //! A copy of the table on disk, cut by features, for columns that Parquet cannot read in groups.
 //!
-//! Enters: blocks in file order. Leaves: for each group of features a block of all rows. Holds no more
-//! than a block. On disk n·d numbers, of four bytes where all features are f32 and of eight otherwise:
+//! Enters: blocks in file order. Leaves: for each group of features a block of all rows. Holds no
+//! more than a block. On disk n·d numbers, of four bytes where all features are f32 and of eight
+//! otherwise:
 //!
 //! ```text
 //! group 0: row 0 … row n−1 │ group 1: row 0 … row n−1 │ …         a missing cell is NaN
@@ -10,15 +11,15 @@
 //! The file has no name, so it is gone with the process, however that ends.
 
 use super::{Block, MissingCell, Tally, Values, columnwise, dense};
-use crate::error::{Error, Place, Result};
-use crate::scratch::Scratch;
+use crate::error::{Error, Result};
+use crate::scratch::{self, Scratch};
 use ndarray::{Array1, Array2, ArrayView2, s};
 use num_traits::Float;
 use std::ops::Range;
 use std::path::Path;
 
 /// The copy.
-pub struct Spool {
+pub(crate) struct Spool {
     file: Scratch,
     groups: Vec<Range<usize>>,
     /// Rows there is room for.
@@ -32,19 +33,16 @@ pub struct Spool {
 
 /// How numbers are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Storage {
+pub(crate) enum Storage {
     /// Four bytes: all features are f32 already.
     F32,
     /// Eight bytes.
     F64,
 }
 
-/// The name from before.
-pub use Storage as Number;
-
 impl Storage {
     /// Bytes of one.
-    pub fn bytes(self) -> u64 {
+    pub(crate) fn bytes(self) -> u64 {
         match self {
             Storage::F32 => 4,
             Storage::F64 => 8,
@@ -55,36 +53,39 @@ impl Storage {
 impl Spool {
     /// An empty copy with room for so many rows; blocks are read back as f64 if `exact`, else as
     /// they are.
-    pub fn create(
+    pub(crate) fn create(
         dir: &Path,
         rows: usize,
         d: usize,
         storage: Storage,
         exact: bool,
     ) -> Result<Spool> {
-        check_dir(dir, (rows as u64).saturating_mul(d as u64).saturating_mul(storage.bytes()))?;
+        scratch::check_dir(
+            dir,
+            (rows as u64).saturating_mul(d as u64).saturating_mul(storage.bytes()),
+        )?;
         let file = Scratch::create(dir)?;
         let groups = columnwise::groups(rows, d);
         Ok(Spool { file, groups, capacity: rows, rows: 0, weights: Vec::new(), storage, exact })
     }
 
     /// The features of each group.
-    pub fn groups(&self) -> &[Range<usize>] {
+    pub(crate) fn groups(&self) -> &[Range<usize>] {
         &self.groups
     }
 
     /// Rows written.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
     /// Bytes on disk.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.rows as u64 * self.groups.last().map_or(0, |g| g.end) as u64 * self.storage.bytes()
     }
 
     /// Appends rows.
-    pub fn write(&mut self, mut block: Block) -> Result<()> {
+    pub(crate) fn write(&mut self, mut block: Block) -> Result<()> {
         let rows = block.rows();
         self.weights.extend(block.weights.iter().flatten());
         let missing = std::mem::take(&mut block.missing);
@@ -122,7 +123,7 @@ impl Spool {
     }
 
     /// All rows of a group.
-    pub fn read(&self, group: usize) -> Result<Block> {
+    pub(crate) fn read(&self, group: usize) -> Result<Block> {
         let range = &self.groups[group];
         let mut buffer = vec![0; self.rows * range.len() * self.storage.bytes() as usize];
         self.file.read(&mut buffer, self.offset(range, 0))?;
@@ -163,31 +164,6 @@ fn cells<T: Float, const N: usize>(
     Ok((x, missing))
 }
 
-/// Refuses a directory that is not there, cannot be written to, or has no room for this many
-/// bytes.
-pub fn check_dir(dir: &Path, bytes: u64) -> Result<()> {
-    let refuse = |problem: String| Err(Error::data(Place::file(dir), problem));
-    if !dir.is_dir() {
-        let wrong = if dir.exists() { "is not a directory" } else { "does not exist" };
-        return refuse(format!("{wrong}; ⟦temp-dir⟧ needs a directory for temporary files"));
-    }
-    match free_bytes(dir) {
-        Some(free) if free < bytes => refuse(format!(
-            "has {} free, but {} are needed for a copy of the data cut by features; choose \
-             another ⟦temp-dir⟧",
-            crate::budget::Bytes(free),
-            crate::budget::Bytes(bytes)
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Bytes that an ordinary user may still write there.
-pub fn free_bytes(dir: &Path) -> Option<u64> {
-    let found = rustix::fs::statvfs(dir).ok()?;
-    Some(found.f_bavail.saturating_mul(found.f_frsize))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,18 +197,5 @@ mod tests {
             assert_eq!(block.into_f64(), array![[1.0, 2.0, 3.0], [4.0, 0.0, 6.0], [7.0, 8.0, 9.0]]);
             assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "it has no name");
         }
-    }
-
-    #[test]
-    fn a_directory_without_room_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let said = check_dir(dir.path(), u64::MAX).unwrap_err().to_string();
-        assert!(said.contains("are needed") && said.contains("temp_dir"), "{said}");
-        assert!(
-            check_dir(&dir.path().join("none"), 1)
-                .unwrap_err()
-                .to_string()
-                .contains("does not exist")
-        );
     }
 }

@@ -2,56 +2,68 @@
 //!
 //! ```text
 //! files ─► scan ─► State ─┬► merge, subtract, update ─► State
-//!                         └► solve ─► Model                      pca, spca, scored; any columns; no file is read
+//!                         └► solve ─► Model          pca, spca, scored; any columns; no file read
 //! ```
 //!
-//! A state holds its sums as they stand between two row groups, to the last bit, so that going on from it gives the
-//! bytes of going on without stopping; and a ledger of its inputs, so that nothing is counted twice or taken out
-//! that was never in. Its file is the container of models ([`crate::model::container`]), with the sums as tensors.
+//! A state holds its sums as they stand between two row groups, to the last bit, so that going on
+//! from it gives the bytes of going on without stopping; and a ledger of its inputs, so that
+//! nothing is counted twice or taken out that was never in. Its file is the container of models
+//! ([`crate::model::container`]), with the sums as tensors.
 //!
-//! Another engine can hold one:
+//! Another engine can hold one, and add record batches as a scan adds files:
 //!
 //! ```
-//! use arrow_array::{Float64Array, RecordBatch};
-//! use eigenstream::state::{Solve, State};
+//! use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
+//! use eigenstream::{Fit, Quiet, Scan, State};
 //! use std::sync::Arc;
 //!
-//! let column = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as arrow_array::ArrayRef;
-//! let rows = RecordBatch::try_from_iter([("a", column(vec![1.0, 2.0, 4.0])), ("b", column(vec![2.0, 3.9, 8.1]))])?;
-//! let mut state = State::of_columns(&rows.schema(), &[])?;
+//! let column = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
+//! let kind: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "b"]));
+//! let rows = RecordBatch::try_from_iter([
+//!     ("a", column(vec![1.0, 2.0, 4.0])),
+//!     ("b", column(vec![2.0, 3.9, 8.1])),
+//!     ("kind", kind),
+//! ])?;
+//! let mut state = Scan::new().labels(["kind"]).empty(rows.schema())?;
 //! state.update(&rows)?;
 //! let mut other = State::from_bytes(&state.to_bytes()?).map_err(std::io::Error::other)?;
 //! other.update(&rows)?;
 //! assert_eq!((state.rows(), other.rows()), (3, 6));
-//! let model = other.solve(&Solve::default(), &|_| {})?;
-//! assert_eq!(model.n_components(), 2);
+//! assert_eq!(other.solve(&Fit::pca(), &Quiet)?.n_components(), 2);
+//! assert_eq!(other.solve(&Fit::spca(["kind"]), &Quiet)?.n_components(), 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod ask;
-pub mod folds;
+mod checkpoint;
+mod cross_validate;
+mod groups;
+mod inputs;
+mod scan;
 mod solve;
 
-pub use solve::{Select, Solve};
+pub use checkpoint::Checkpoint;
+pub use cross_validate::FoldChoice;
+pub use groups::GroupStates;
+pub use scan::{Scan, ScanPlan, Statistics};
 
-use crate::accumulate::{Accumulate, MOST_ROWS, Parts, Stored, Sums, SumsKind};
+use crate::accumulate::{Accumulate, MOST_ROWS, Parts, Stored, Sums};
 use crate::error::{Error, Place, Result};
+use crate::fit::folds::{Folds, MOST_FOLDS};
 use crate::model::InputEntry;
 use crate::model::container::{self, Content};
-use crate::source::block::Precision;
 use crate::source::labels::ClassValue;
-use crate::source::{Features, LabelRead, Nulls, Tally};
+use crate::source::{BatchReader, Features, LabelRead, LabelRequest, Nulls, Precision};
+use crate::source::{ReadRequest, Tally};
 use arrow_array::RecordBatch;
-use arrow_schema::Schema;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Digits that may be lost by subtraction before no model is made.
 const REFUSE_FROM_DIGITS: f64 = 14.0;
 
 /// Digits that may be lost by subtraction before a model says so as a warning.
-pub const WARN_FROM_DIGITS: f64 = 6.0;
+pub(crate) const WARN_FROM_DIGITS: f64 = 6.0;
 
 /// Sufficient statistics.
 #[derive(Debug, Clone)]
@@ -76,7 +88,7 @@ pub struct About {
     /// Arithmetic of the products.
     pub precision: Precision,
     /// What was met: rows read, dropped, unlabelled; missing and rounded cells per feature.
-    pub tally: StateTally,
+    pub tally: Tally,
     /// What was read.
     pub ledger: Vec<InputEntry>,
     /// Largest ratio of a feature's spread before and after a subtraction; 1 without one.
@@ -89,7 +101,7 @@ pub struct About {
     pub fold_seed: Option<u64>,
     /// How far a scan has come that is not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub progress: Option<Progress>,
+    pub progress: Option<CheckpointProgress>,
     /// The program's version.
     pub version: String,
 }
@@ -103,6 +115,23 @@ pub struct StateLabels {
     pub classes: bool,
     /// For each column, whether it counts as a number beside classes.
     pub numeric: Vec<bool>,
+}
+
+impl About {
+    /// What is read of each row that is added.
+    fn request(&self) -> ReadRequest {
+        let labels = self.labels.as_ref();
+        let label = |l: &StateLabels| LabelRequest { columns: l.columns.clone(), read: l.read() };
+        ReadRequest {
+            features: self.columns.clone(),
+            weight: self.weight.clone(),
+            labels: labels.map(label),
+            keep: None,
+            nulls: self.nulls,
+            precision: self.precision,
+            advice: "leave the row out, or scan with ⟦nulls=drop⟧",
+        }
+    }
 }
 
 impl StateLabels {
@@ -123,42 +152,11 @@ pub struct Group {
 
 /// How far a scan has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct CheckpointProgress {
     /// Units of row groups that are added.
     pub units: usize,
     /// Of so many.
     pub of: usize,
-}
-
-/// A tally on disk.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct StateTally {
-    /// Rows read.
-    pub rows: u64,
-    /// Rows dropped.
-    pub dropped: u64,
-    /// Rows without a label.
-    pub unlabelled: u64,
-    /// Missing cells by feature.
-    pub missing: Vec<(u32, u64)>,
-    /// Rounded numbers by feature.
-    pub rounded: Vec<(u32, u64)>,
-}
-
-impl From<Tally> for StateTally {
-    fn from(t: Tally) -> StateTally {
-        let list = |counts: BTreeMap<u32, u64>| counts.into_iter().collect();
-        let (missing, rounded) = (list(t.missing), list(t.rounded));
-        StateTally { rows: t.rows, dropped: t.dropped, unlabelled: t.unlabelled, missing, rounded }
-    }
-}
-
-impl From<StateTally> for Tally {
-    fn from(t: StateTally) -> Tally {
-        let map = |counts: Vec<(u32, u64)>| counts.into_iter().collect();
-        let (missing, rounded) = (map(t.missing), map(t.rounded));
-        Tally { rows: t.rows, dropped: t.dropped, unlabelled: t.unlabelled, missing, rounded }
-    }
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -171,48 +169,42 @@ struct Header {
 
 impl State {
     /// Sums of what `about` says.
-    pub fn new(about: About, sums: Vec<Sums>) -> State {
+    fn new(about: About, sums: Vec<Sums>) -> State {
         State { about, sums }
     }
 
-    /// An empty state for the numeric columns of a schema, or those named, for rows held elsewhere.
-    pub fn of_columns(schema: &Schema, columns: &[&str]) -> Result<State> {
-        let features = Features::of_schema(schema, columns)?;
-        let about = About {
-            columns: features,
-            labels: None,
-            nulls: Nulls::Error,
-            weight: None,
-            precision: Precision::Exact,
-            tally: StateTally::default(),
-            ledger: Vec::new(),
-            cancellation: 1.0,
-            group: None,
-            fold_seed: None,
-            progress: None,
-            version: env!("CARGO_PKG_VERSION").into(),
+    /// Adds rows that another engine holds, as a scan adds those of files: with their labels,
+    /// weights, missing values and folds. Columns are found by name.
+    ///
+    /// Rows that cannot be read leave the state as it was; after [`Error::TooManyClasses`] it is
+    /// spoilt.
+    pub fn update(&mut self, rows: &RecordBatch) -> Result<()> {
+        self.check_whole()?;
+        let request = self.about.request();
+        let reader = BatchReader::new(&request, &rows.schema(), Path::new("record batch"))?;
+        let first_row = self.about.tally.rows;
+        let mut block = reader.block(rows, first_row)?;
+        let tally = std::mem::take(&mut block.tally);
+        let parts = match (self.about.fold_seed, self.sums.len()) {
+            (Some(seed), n) if n > 1 => Folds::in_memory(n, seed).split(0, first_row, &block),
+            _ => vec![block],
         };
-        let features = about.columns.len();
-        let kind = SumsKind {
-            features,
-            covariance: true,
-            nulls: Nulls::Error,
-            labels: None,
-            threads: 1,
-            around: None,
-        };
-        Ok(State { about, sums: vec![Sums::new(&kind)] })
+        self.about.tally.add(tally);
+        for (sums, part) in self.sums.iter_mut().zip(parts) {
+            sums.update(part);
+            sums.check()?;
+        }
+        Ok(())
     }
 
-    /// Adds rows that another engine holds; the columns are found by name.
-    pub fn update(&mut self, rows: &RecordBatch) -> Result<()> {
-        let mut block = crate::source::block_of(&self.about.columns, rows)?;
-        let tally = std::mem::take(&mut block.tally);
-        let mut all: Tally = std::mem::take(&mut self.about.tally).into();
-        all.add(tally);
-        self.about.tally = all.into();
-        self.sums[0].update(block);
-        self.sums[0].check()
+    /// Refuses the checkpoint of a scan that is not done.
+    fn check_whole(&self) -> Result<()> {
+        match self.about.progress {
+            None => Ok(()),
+            Some(_) => Error::misuse(
+                "this is the checkpoint of a scan that is not done; finish the scan first",
+            ),
+        }
     }
 
     /// Rows that were read.
@@ -221,12 +213,17 @@ impl State {
     }
 
     /// Folds; 1 without.
-    pub fn folds(&self) -> &[Sums] {
-        &self.sums
+    pub fn n_folds(&self) -> usize {
+        self.sums.len()
+    }
+
+    /// True when the covariance is kept.
+    pub fn has_covariance(&self) -> bool {
+        self.sums[0].has_covariance()
     }
 
     /// The sums of all folds, in their order.
-    pub fn whole(&self) -> Sums {
+    fn whole(&self) -> Sums {
         let mut whole = self.sums[0].clone();
         self.sums[1..].iter().for_each(|more| whole.merge(more.clone()));
         whole
@@ -237,9 +234,7 @@ impl State {
         self.agrees(&other.about, &other.sums)?;
         self.admit(&other.about.ledger)?;
         self.about.ledger.extend(other.about.ledger);
-        let mut tally: Tally = std::mem::take(&mut self.about.tally).into();
-        tally.add(other.about.tally.into());
-        self.about.tally = tally.into();
+        self.about.tally.add(other.about.tally);
         self.about.cancellation = self.about.cancellation.max(other.about.cancellation);
         self.sums.iter_mut().zip(other.sums).for_each(|(a, b)| a.merge(b));
         Ok(())
@@ -263,20 +258,10 @@ impl State {
         let after = self.whole().spread();
         let ratio =
             |(b, a): (&f64, &f64)| if *b <= 0.0 { 1.0 } else { b / a.max(b * f64::EPSILON) };
-        // Of a feature that no longer varies nothing can be said, and of no rows nothing needs to be.
+        // Of a feature that no longer varies nothing can be said, and of no rows nothing needs to
+        // be.
         let lost = before.iter().zip(&after).map(ratio).fold(1.0, f64::max);
-        let (all, gone) = (&mut self.about.tally, part.about.tally);
-        (all.rows, all.dropped) =
-            (all.rows.saturating_sub(gone.rows), all.dropped.saturating_sub(gone.dropped));
-        all.unlabelled = all.unlabelled.saturating_sub(gone.unlabelled);
-        for (counts, less) in [(&mut all.missing, gone.missing), (&mut all.rounded, gone.rounded)] {
-            for (feature, count) in less {
-                if let Some((_, c)) = counts.iter_mut().find(|(f, _)| *f == feature) {
-                    *c = c.saturating_sub(count);
-                }
-            }
-            counts.retain(|(_, c)| *c > 0);
-        }
+        self.about.tally.subtract(&part.about.tally);
         if self.about.tally.rows > 0 {
             self.about.cancellation =
                 self.about.cancellation.max(part.about.cancellation).max(lost);
@@ -284,34 +269,8 @@ impl State {
         Ok(())
     }
 
-    /// Refuses inputs that are in the ledger, or whose name is there with other content.
-    pub fn admit(&self, entries: &[InputEntry]) -> Result<()> {
-        let ledger = self.ledger();
-        let known = entries.iter().find_map(|entry| Some((entry, ledger.known(entry)?)));
-        match known {
-            None => Ok(()),
-            Some((entry, Known::Same(path))) => {
-                let under = if path == entry.path { String::new() } else { format!(" as {path}") };
-                let problem =
-                    format!("is in the state already{under}; ⟦skip-known⟧ passes it over");
-                Err(Error::data(Place::file(&entry.path), problem))
-            }
-            Some((entry, Known::Changed)) => {
-                let problem = "has changed since it was added to the state; take the old one out with subtract, or scan again";
-                Err(Error::data(Place::file(&entry.path), problem))
-            }
-        }
-    }
-
-    /// Its inputs, to look some up.
-    pub fn ledger(&self) -> Ledger<'_> {
-        let mut ledger = Ledger::default();
-        self.about.ledger.iter().for_each(|entry| ledger.add(entry));
-        ledger
-    }
-
     /// Refuses a state of other columns or options.
-    pub fn agrees(&self, other: &About, sums: &[Sums]) -> Result<()> {
+    fn agrees(&self, other: &About, sums: &[Sums]) -> Result<()> {
         let mine = &self.about;
         let differ = |what: &str| {
             Err(Error::Misuse(format!(
@@ -378,7 +337,7 @@ impl State {
         let damaged = |why: String| container::damage(Content::State, &why);
         let mut parts = Parts { numbers: tensors.matrices().map_err(damaged)?, facts: sums };
         if folds == 0
-            || folds > folds::MOST
+            || folds > MOST_FOLDS
             || !(about.cancellation >= 1.0 && about.cancellation.is_finite())
         {
             return Err(damaged("its folds or its cancellation are none".into()));
@@ -406,53 +365,14 @@ impl State {
     }
 
     /// Writes a state: temporary file, sync, rename.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        container::save(path, &self.to_bytes()?)
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        container::save(path.as_ref(), &self.to_bytes()?)
     }
 
     /// Reads a state.
-    pub fn load(path: &Path) -> Result<State> {
+    pub fn load(path: impl AsRef<Path>) -> Result<State> {
+        let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(Error::io("open", path))?;
         State::from_bytes(&bytes).map_err(|problem| Error::model(path, problem))
     }
-
-    /// Takes the sums out, to go on with.
-    pub fn into_sums(self) -> (About, Vec<Sums>) {
-        (self.about, self.sums)
-    }
-}
-
-/// Inputs by content and by name: looking up ten thousand files takes no longer than reading their footers.
-#[derive(Debug, Default)]
-pub struct Ledger<'a> {
-    by_content: HashMap<(u64, u64, &'a str), &'a InputEntry>,
-    by_path: HashMap<&'a str, &'a InputEntry>,
-}
-
-impl<'a> Ledger<'a> {
-    /// Adds an input.
-    pub fn add(&mut self, entry: &'a InputEntry) {
-        self.by_content.entry((entry.size, entry.rows, &entry.footer_hash)).or_insert(entry);
-        self.by_path.entry(&entry.path).or_insert(entry);
-    }
-
-    /// What is known of an input.
-    pub fn known(&self, entry: &InputEntry) -> Option<Known> {
-        let named = self.by_path.get(entry.path.as_str());
-        let content = self.by_content.get(&(entry.size, entry.rows, entry.footer_hash.as_str()));
-        let same = [named, content].into_iter().flatten().find(|e| e.is_same(entry));
-        match same {
-            Some(e) => Some(Known::Same(e.path.clone())),
-            None => named.map(|_| Known::Changed),
-        }
-    }
-}
-
-/// What a ledger knows of an input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Known {
-    /// It is there, under this name.
-    Same(String),
-    /// Its name is there, with other content.
-    Changed,
 }

@@ -1,0 +1,221 @@
+//! Blocks → record batches of the output: the one computation of every second pass.
+//!
+//! Enters: a block. Leaves: its kept columns, then scores, reconstructions or diagnostics. Held:
+//! the block as the components see it, and its scores; of a kernel model what comparisons hold.
+
+use super::columns::number_type;
+use super::options::{Dtype, Layout, Preimage};
+use super::plan::{ApplyPlan, Compute, Inverse};
+use crate::error::{Error, Place, Result};
+use crate::project::preimage::FixedPoint;
+use crate::project::{Projected, Projector};
+use crate::source::{Block, Source, Tally, places};
+use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch};
+use arrow_schema::Field;
+use ndarray::{Array2, ArrayView2};
+use std::sync::Arc;
+
+/// What a plan applies to blocks; shared by all workers.
+pub(super) struct Batches<'a> {
+    plan: &'a ApplyPlan<'a, 'a>,
+    projector: Projector<'a>,
+    fixed_point: Option<FixedPoint<'a>>,
+    /// For each feature of the chosen columns, its value if it was constant and left out.
+    constants: Vec<Option<f64>>,
+    /// Threads that a worker may use for comparisons.
+    threads: usize,
+}
+
+/// What was met on the way.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Totals {
+    pub(super) tally: Tally,
+    pub(super) loss: Loss,
+    /// Computed numbers beyond the range of their type.
+    pub(super) overflowed: u64,
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, more: Totals) {
+        self.tally.add(more.tally);
+        self.loss.add(more.loss);
+        self.overflowed += more.overflowed;
+    }
+}
+
+/// What pre-images lose.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Loss {
+    pub(super) rows: u64,
+    /// Σ of squared distances: where the kernel maps to (fixed point) or among the features
+    /// (ridge).
+    pub(super) left: f64,
+    /// Σ of squared distances from the mean, of ridge.
+    pub(super) of: f64,
+    /// Rows whose iteration did not come to rest.
+    pub(super) unsettled: u64,
+}
+
+impl Loss {
+    fn add(&mut self, more: Loss) {
+        self.rows += more.rows;
+        self.left += more.left;
+        self.of += more.of;
+        self.unsettled += more.unsettled;
+    }
+}
+
+impl<'a> Batches<'a> {
+    /// A worker may use so many threads for its comparisons.
+    pub(super) fn new(plan: &'a ApplyPlan<'a, 'a>, threads: usize) -> Batches<'a> {
+        let iterates = plan.compute.preimage() == Some(Preimage::FixedPoint);
+        let map = plan.model.kernel_map().filter(|_| iterates);
+        Batches {
+            plan,
+            projector: Projector::new(plan.model, plan.k, threads),
+            fixed_point: map.and_then(|map| FixedPoint::new(map, plan.k)),
+            constants: plan.model.constant_features(),
+            threads,
+        }
+    }
+
+    /// The batch of a block, and what was met in it.
+    pub(super) fn batch(
+        &self,
+        source: &dyn Source,
+        unit: usize,
+        mut block: Block,
+        totals: &mut Totals,
+    ) -> Result<RecordBatch> {
+        let Tally { rows, dropped, .. } = totals.tally;
+        let place = places(source, unit, rows, block.tally.dropped == 0 && dropped == 0);
+        totals.tally.add(std::mem::take(&mut block.tally));
+        let kept = block.kept.take();
+        let mut columns: Vec<ArrayRef> = kept.map_or_else(Vec::new, |b| b.columns().to_vec());
+        columns.extend(self.computed(block, place, totals)?);
+        RecordBatch::try_new(self.plan.schema.clone(), columns)
+            .map_err(|e| Error::Internal(format!("output batch: {e}")))
+    }
+
+    fn computed(
+        &self,
+        block: Block,
+        place: impl Fn(usize) -> Place,
+        totals: &mut Totals,
+    ) -> Result<Vec<ArrayRef>> {
+        match self.plan.compute {
+            Compute::Scores { layout, diagnostics } => {
+                let projected = self.projector.project(block, place)?;
+                let mut arrays = self.score_arrays(&projected, layout, totals)?;
+                if diagnostics {
+                    let d = self.projector.diagnostics(&projected);
+                    arrays.push(self.numbers(d.error.to_vec(), totals));
+                    arrays.push(self.numbers(d.t2.to_vec(), totals));
+                }
+                Ok(arrays)
+            }
+            Compute::Rows(inverse) => {
+                let Projected { prepared, scores, .. } = self.projector.project(block, place)?;
+                let known = Some(prepared.view());
+                let rows = self.inverted(inverse, &scores, known, &mut totals.loss);
+                self.row_arrays(&rows, totals)
+            }
+            Compute::RowsFromScores(inverse) => {
+                let scores = block.into_f64().reversed_axes();
+                let rows = self.inverted(inverse, &scores, None, &mut totals.loss);
+                self.row_arrays(&rows, totals)
+            }
+        }
+    }
+
+    /// Rows from scores, and from the rows they belong to where those are known.
+    fn inverted(
+        &self,
+        inverse: Inverse,
+        scores: &Array2<f64>,
+        known: Option<ArrayView2<'_, f64>>,
+        loss: &mut Loss,
+    ) -> Array2<f64> {
+        let rows = scores.ncols() as u64;
+        match (inverse, &self.fixed_point, &self.plan.model.preimage) {
+            (Inverse::Preimage(Preimage::FixedPoint), Some(fixed_point), _) => {
+                let found = fixed_point.solve(scores, known, self.threads);
+                let (left, unsettled) = (found.losses.sum(), found.unsettled);
+                loss.add(Loss { rows, left, of: 0.0, unsettled });
+                self.projector.unprepared(found.rows)
+            }
+            (Inverse::Preimage(Preimage::Ridge), _, Some(ridge)) => {
+                let found = ridge.apply(scores.t());
+                if let Some(known) = known {
+                    let left = (&found - &known).iter().map(|v| v * v).sum();
+                    let of = (&known - &ridge.mean).iter().map(|v| v * v).sum();
+                    loss.add(Loss { rows, left, of, unsettled: 0 });
+                }
+                self.projector.unprepared(found)
+            }
+            _ => self.projector.reconstruct(scores),
+        }
+    }
+
+    fn score_arrays(
+        &self,
+        projected: &Projected,
+        layout: Layout,
+        totals: &mut Totals,
+    ) -> Result<Vec<ArrayRef>> {
+        let scores = &projected.scores;
+        match layout {
+            Layout::Columns => {
+                let rows = scores.rows().into_iter();
+                Ok(rows.map(|row| self.numbers(row.to_vec(), totals)).collect())
+            }
+            Layout::List => Ok(vec![self.list(scores.t(), totals)?]),
+        }
+    }
+
+    /// x̂ in the shape of the columns that were fitted, constants put back.
+    fn row_arrays(&self, rows: &Array2<f64>, totals: &mut Totals) -> Result<Vec<ArrayRef>> {
+        let columns = &self.plan.model.header.columns.columns;
+        let mut constants = self.constants.iter();
+        let mut next = 0;
+        let mut arrays = Vec::with_capacity(columns.len());
+        for column in columns {
+            let mut wide = Array2::zeros((rows.nrows(), column.len()));
+            for (mut target, constant) in wide.columns_mut().into_iter().zip(&mut constants) {
+                match constant {
+                    Some(constant) => target.fill(*constant),
+                    None => {
+                        target.assign(&rows.column(next));
+                        next += 1;
+                    }
+                }
+            }
+            arrays.push(match column.width {
+                None => self.numbers(wide.into_raw_vec_and_offset().0, totals),
+                Some(_) => self.list(wide.view(), totals)?,
+            });
+        }
+        Ok(arrays)
+    }
+
+    fn numbers(&self, values: Vec<f64>, totals: &mut Totals) -> ArrayRef {
+        let overflowed = |v: &&f64| match self.plan.dtype {
+            Dtype::F64 => !v.is_finite(),
+            Dtype::F32 => !(**v as f32).is_finite(),
+        };
+        totals.overflowed += values.iter().filter(overflowed).count() as u64;
+        match self.plan.dtype {
+            Dtype::F64 => Arc::new(Float64Array::from(values)),
+            Dtype::F32 => {
+                Arc::new(Float32Array::from_iter_values(values.iter().map(|v| *v as f32)))
+            }
+        }
+    }
+
+    fn list(&self, rows: ArrayView2<'_, f64>, totals: &mut Totals) -> Result<ArrayRef> {
+        let values = self.numbers(rows.iter().copied().collect(), totals);
+        let item = Arc::new(Field::new_list_field(number_type(self.plan.dtype), false));
+        let list = FixedSizeListArray::try_new(item, rows.ncols() as i32, values, None);
+        Ok(Arc::new(list.map_err(|e| Error::Internal(format!("list column: {e}")))?))
+    }
+}

@@ -1,0 +1,123 @@
+//! What a second pass holds, and how many workers that leaves room for. No row is read.
+//!
+//! With t workers, a window of w units in flight ([`crate::workers::window`]) whose queues hold q
+//! pieces each:
+//!
+//! | held | bytes |
+//! |---|---|
+//! | footers and pages | what reading takes |
+//! | the model | of a kernel model, its rows twice |
+//! | comparisons | of a kernel model, a tile a thread |
+//! | batches and blocks | t · rows of a block · (24 d + 3 bytes of an output row) |
+//! | column writers | t · a page, a dictionary and a compressor per column |
+//! | pieces | (t + w·q) · the bytes of a row group, or of a batch |
+
+use super::plan::{ApplyPlan, Compute};
+use crate::budget::{Budget, MemoryPlan, Phase};
+use crate::error::Result;
+use crate::kernel::Comparer;
+use crate::sink::Compression;
+use crate::sink::parquet::{group_rows, writer_bytes};
+use crate::source::block_rows;
+use crate::words::megabytes;
+use crate::workers::{Crew, window};
+
+/// What workers make of the batches.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PieceKind {
+    /// Nothing.
+    Batch,
+    /// Row groups, compressed.
+    RowGroup(Compression),
+}
+
+/// What a model takes while it is applied.
+#[derive(Debug, Clone, Copy, Default)]
+struct ModelBytes {
+    /// For all workers.
+    held: u64,
+    /// For each thread.
+    each: u64,
+}
+
+/// What the ledger of a crew is made of.
+struct Streaming {
+    model: ModelBytes,
+    /// Of each worker.
+    block: u64,
+    writers: u64,
+    piece_name: &'static str,
+    piece: u64,
+    piece_rows: u64,
+}
+
+impl ApplyPlan<'_, '_> {
+    /// As many workers as the budget holds, then as long a queue: one worker at least, or a
+    /// refusal.
+    ///
+    /// A queue that holds all pieces of a unit lets a worker go on to its next unit; a shorter one
+    /// makes it wait until the units before its own are taken.
+    pub(super) fn crew(&self, kind: PieceKind) -> Result<Crew> {
+        let budget = Budget::new(self.resources.memory);
+        let streaming = self.streaming(kind);
+        let fits = |crew: &Crew| self.ledger(&streaming, *crew).peak_bytes() <= budget.bytes.0;
+        // Its pieces and what it has met.
+        let whole = self.read.unit_rows.div_ceil(streaming.piece_rows) as usize + 1;
+        let threads = (1..=self.resources.threads()).rev();
+        let least = Crew { threads: 1, queue: 1 };
+        let crew = threads.map(|threads| Crew { threads, queue: 2 }).find(fits).unwrap_or(least);
+        let queues = (crew.queue..=whole.max(crew.queue)).rev();
+        let crew = queues.map(|queue| Crew { queue, ..crew }).find(fits).unwrap_or(crew);
+        let ledger = self.ledger(&streaming, crew);
+        let hint = || format!("allow ⟦memory={}⟧", megabytes(ledger.peak_bytes()));
+        ledger.check(&budget, hint)?;
+        Ok(crew)
+    }
+
+    fn streaming(&self, kind: PieceKind) -> Streaming {
+        let d = self.request.features.len();
+        let block = block_rows(d) as u64;
+        let (writers, piece_name, piece_rows) = match kind {
+            PieceKind::Batch => (0, "batches that wait", block),
+            PieceKind::RowGroup(compression) => {
+                let computed = self.columns.computed_names();
+                let bytes = writer_bytes(&self.schema, &computed, self.row_bytes, compression);
+                (bytes, "row groups being written", group_rows(self.row_bytes) as u64)
+            }
+        };
+        Streaming {
+            model: self.model_bytes(),
+            block: block.saturating_mul(24 * d as u64 + 3 * self.row_bytes),
+            writers,
+            piece_name,
+            piece: piece_rows.saturating_mul(self.row_bytes),
+            piece_rows,
+        }
+    }
+
+    fn ledger(&self, of: &Streaming, crew: Crew) -> MemoryPlan {
+        let t = crew.threads as u64;
+        let waiting = (window(crew.threads) as u64).saturating_mul(crew.queue as u64);
+        let all = self.resources.threads() as u64;
+        let phase = Phase::new("streaming")
+            .hold("footers and pages", self.read.total(crew.threads))
+            .hold("the model", of.model.held)
+            .hold("comparisons", of.model.each.saturating_mul(all))
+            .hold("batches and blocks", t.saturating_mul(of.block))
+            .hold("column writers", t.saturating_mul(of.writers))
+            .hold(of.piece_name, (t + waiting).saturating_mul(of.piece));
+        MemoryPlan { phases: vec![phase] }
+    }
+
+    /// What a kernel model takes.
+    fn model_bytes(&self) -> ModelBytes {
+        let Some(map) = self.model.kernel_map() else { return ModelBytes::default() };
+        let (m, d) = (map.basis.len() as u64, map.basis.width() as u64);
+        let k = self.model.n_components() as u64;
+        // The rows may be held once more, moved to the origin.
+        let held = 8 * m * (2 * d + k + 4);
+        let scores = matches!(self.compute, Compute::Scores { .. });
+        let back = if scores { 0 } else { 8 * 32 * (m + 1024) };
+        ModelBytes { held, each: Comparer::bytes(d) + back }
+    }
+}

@@ -1,0 +1,277 @@
+//! Asked, then checked: [`Transform`] or [`Reconstruct`], a model and a table → [`ApplyPlan`]. No
+//! row is read.
+
+use super::columns::{OutputColumns, computed_fields};
+use super::options::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, Transform};
+use crate::error::{Error, Result};
+use crate::fit::Resources;
+use crate::model::Model;
+use crate::project::preimage::FixedPoint;
+use crate::source::{FeatureColumn, Features, Kind, Nulls, ReadCost, ReadRequest, Table};
+use crate::words::count;
+use arrow_schema::SchemaRef;
+
+/// What to do about a missing value when the model says none may be.
+const FITTED_ADVICE: &str = "the model was fitted with ⟦nulls=error⟧; clean the row, or fit with \
+                             ⟦nulls=drop⟧ or ⟦nulls=mean⟧";
+
+/// What comes out of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Compute {
+    Scores { layout: Layout, diagnostics: bool },
+    Rows(Inverse),
+    RowsFromScores(Inverse),
+}
+
+/// The way from scores to rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inverse {
+    Linear,
+    Preimage(Preimage),
+}
+
+impl Compute {
+    /// The way back, if there is one.
+    pub(super) fn preimage(self) -> Option<Preimage> {
+        match self {
+            Compute::Rows(Inverse::Preimage(way))
+            | Compute::RowsFromScores(Inverse::Preimage(way)) => Some(way),
+            _ => None,
+        }
+    }
+}
+
+/// A second pass that is known to be possible.
+pub struct ApplyPlan<'m, 't> {
+    pub(super) model: &'m Model,
+    pub(super) table: &'t dyn Table,
+    /// Components asked for, and applied.
+    pub(super) asked: usize,
+    pub(super) k: usize,
+    pub(super) request: ReadRequest,
+    pub(super) compute: Compute,
+    pub(super) dtype: Dtype,
+    pub(super) columns: OutputColumns,
+    pub(super) schema: SchemaRef,
+    /// What reading takes.
+    pub(super) read: ReadCost,
+    /// Bytes of an output row, about.
+    pub(super) row_bytes: u64,
+    pub(super) resources: Resources,
+}
+
+impl Transform {
+    /// Checks the options against a model and a table; no row is read.
+    ///
+    /// What does not fit the memory is planned all the same, and refused when it runs, before the
+    /// first row is read.
+    pub fn plan<'m, 't>(
+        &self,
+        model: &'m Model,
+        table: &'t dyn Table,
+    ) -> Result<ApplyPlan<'m, 't>> {
+        if self.diagnostics && model.explained_variance().is_none() {
+            return Error::misuse(
+                "⟦diagnostics⟧ needs the variance along each component, which this supervised \
+                 model does not have; fit it with ⟦with-variance⟧",
+            );
+        }
+        let Transform { layout, diagnostics, .. } = *self;
+        let components = Components::of(model, self.components)?;
+        let compute = Compute::Scores { layout, diagnostics };
+        let output = Output {
+            keep: &self.keep,
+            dtype: self.dtype,
+            prefix: &self.prefix,
+            resources: &self.resources,
+        };
+        ApplyPlan::new(model, table, components, as_fitted(model), compute, output)
+    }
+}
+
+impl Reconstruct {
+    /// Checks the options against a model and a table; no row is read.
+    ///
+    /// What does not fit the memory is planned all the same, and refused when it runs, before the
+    /// first row is read.
+    pub fn plan<'m, 't>(
+        &self,
+        model: &'m Model,
+        table: &'t dyn Table,
+    ) -> Result<ApplyPlan<'m, 't>> {
+        let components = Components::of(model, self.components)?;
+        let inverse = inverse(model, components.k, self.preimage)?;
+        let (request, compute) = if self.from_scores {
+            let features = score_columns(table, &self.prefix, components.k)?;
+            let (nulls, advice) = (Nulls::Error, "leave the row out");
+            let request = ReadRequest { features, nulls, advice, ..ReadRequest::default() };
+            (request, Compute::RowsFromScores(inverse))
+        } else {
+            (as_fitted(model), Compute::Rows(inverse))
+        };
+        let output = Output {
+            keep: &self.keep,
+            dtype: self.dtype,
+            prefix: &self.prefix,
+            resources: &self.resources,
+        };
+        ApplyPlan::new(model, table, components, request, compute, output)
+    }
+}
+
+/// How many components were asked for, and are applied.
+struct Components {
+    asked: usize,
+    k: usize,
+}
+
+impl Components {
+    fn of(model: &Model, asked: Option<usize>) -> Result<Components> {
+        let has = model.n_components();
+        match asked {
+            Some(0) => Error::misuse("⟦components⟧ must be 1 or more to cut a model to"),
+            _ => {
+                let asked = asked.unwrap_or(has);
+                Ok(Components { asked, k: asked.min(has) })
+            }
+        }
+    }
+}
+
+/// What both passes are asked of their output.
+struct Output<'a> {
+    keep: &'a KeepColumns,
+    dtype: Dtype,
+    prefix: &'a str,
+    resources: &'a Resources,
+}
+
+impl<'m, 't> ApplyPlan<'m, 't> {
+    fn new(
+        model: &'m Model,
+        table: &'t dyn Table,
+        components: Components,
+        mut request: ReadRequest,
+        compute: Compute,
+        output: Output<'_>,
+    ) -> Result<ApplyPlan<'m, 't>> {
+        request.features.check(table)?;
+        let Components { asked, k } = components;
+        let computed = computed_fields(model, k, compute, output.dtype, output.prefix);
+        let columns = OutputColumns::new(table, output.keep, computed)?;
+        request.keep = columns.kept_names();
+        let read = table.cost(&request)?;
+        Ok(ApplyPlan {
+            model,
+            table,
+            asked,
+            k,
+            request,
+            compute,
+            dtype: output.dtype,
+            schema: columns.schema(),
+            row_bytes: read.kept_row + columns.computed_bytes(),
+            columns,
+            read,
+            resources: output.resources.clone(),
+        })
+    }
+
+    /// The columns that come out: those kept, then those computed.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How many components are applied.
+    pub fn n_components(&self) -> usize {
+        self.k
+    }
+}
+
+/// The features as they were fitted, with the same policy for missing values.
+fn as_fitted(model: &Model) -> ReadRequest {
+    ReadRequest {
+        features: model.header.features.clone(),
+        nulls: model.header.nulls.policy,
+        advice: FITTED_ADVICE,
+        ..ReadRequest::default()
+    }
+}
+
+/// How rows are got back from scores, or why they are not.
+fn inverse(model: &Model, k: usize, asked: Option<Preimage>) -> Result<Inverse> {
+    if model.is_normalized() {
+        return Error::misuse(
+            "the cosine kernel forgets the length of a row, so there is no way back to it; fit \
+             with another kernel",
+        );
+    }
+    let Some(map) = model.kernel_map() else {
+        return match asked {
+            None => Ok(Inverse::Linear),
+            Some(_) => Error::misuse(
+                "⟦preimage⟧ is for kernel models; this one is reconstructed exactly without it",
+            ),
+        };
+    };
+    match asked {
+        None => Error::misuse(
+            "a kernel model has no reconstruction: its components live where the kernel maps to, \
+             not among the features; ⟦preimage=fixed-point⟧ (rbf) comes near, and \
+             ⟦preimage=ridge⟧ if it was fitted with it",
+        ),
+        Some(Preimage::FixedPoint) if !FixedPoint::suits(map) => Error::misuse(
+            "⟦preimage=fixed-point⟧ is for the rbf kernel over rows; fit with ⟦preimage=ridge⟧ \
+             and reconstruct with it",
+        ),
+        Some(Preimage::Ridge) if model.preimage.is_none() => {
+            Error::misuse("this model has learned no pre-image; fit it with ⟦preimage=ridge⟧")
+        }
+        Some(Preimage::Ridge) if k < model.n_components() => Error::misuse(
+            "the learned pre-image needs all components of its model; leave ⟦components⟧ out, or \
+             fit with fewer",
+        ),
+        Some(way) => Ok(Inverse::Preimage(way)),
+    }
+}
+
+/// Where the scores are: `pc1 … pck`, or the first k elements of a vector column `pc`.
+fn score_columns(table: &dyn Table, prefix: &str, k: usize) -> Result<Features> {
+    let wrong = |name: String, problem: String| Error::data(table.place().column(name), problem);
+    if let Some(Kind::Vector(value, width)) = table.kind(prefix) {
+        let width = width.map_or_else(|| table.vector_width(prefix), Ok)?;
+        if width < k {
+            return Err(wrong(format!("{prefix}[{width}]"), too_few(width)));
+        }
+        let column = FeatureColumn {
+            name: prefix.into(),
+            value: value.to_string(),
+            width: Some(width),
+            elements: (width > k).then(|| (0..k).collect()),
+        };
+        return Ok(Features { columns: vec![column] });
+    }
+    let scalar = |i: usize| {
+        let name = format!("{prefix}{i}");
+        match table.kind(&name) {
+            Some(Kind::Scalar(value)) => {
+                Ok(FeatureColumn { name, value: value.to_string(), width: None, elements: None })
+            }
+            Some(other) => Err(wrong(name, format!("is {}, not a number", other.describe()))),
+            None => Err(wrong(name, too_few(i - 1))),
+        }
+    };
+    Ok(Features { columns: (1..=k).map(scalar).collect::<Result<_>>()? })
+}
+
+fn too_few(found: usize) -> String {
+    match found {
+        0 => "is not here; ⟦from-scores⟧ needs the score columns that transform wrote (see \
+              ⟦prefix⟧)"
+            .into(),
+        n => {
+            let scores = count(n as u64, "score");
+            format!("is not here; give ⟦components={n}⟧ to use the {scores} that are")
+        }
+    }
+}

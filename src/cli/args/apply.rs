@@ -1,0 +1,142 @@
+//! `transform` and `reconstruct`.
+
+use super::ResourceArgs;
+use super::numbers::some_components;
+use crate::apply::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, Transform};
+use crate::sink::{Compression, ParquetOutput};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Where output rows go and how. Shared by `transform` and `reconstruct`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OutputArgs {
+    /// One file if it ends in .parquet, else a directory with one file per input file.
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: PathBuf,
+
+    /// Columns to pass through untouched, comma-separated names.
+    #[arg(long, value_delimiter = ',', value_name = "COLS", conflicts_with = "keep_all")]
+    pub(crate) keep: Vec<String>,
+
+    /// Pass all columns through.
+    #[arg(long)]
+    pub(crate) keep_all: bool,
+
+    /// Use only the first K components.
+    #[arg(short = 'k', long = "components", value_name = "K", value_parser = some_components)]
+    pub(crate) components: Option<u32>,
+
+    /// Type of the numbers written.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) dtype: Dtype,
+
+    /// Compression of the output.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) compression: Compression,
+
+    /// Prefix of the score columns.
+    #[arg(long, default_value = crate::apply::DEFAULT_PREFIX, value_name = "NAME")]
+    pub(crate) prefix: String,
+
+    /// Print a summary as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+}
+
+impl OutputArgs {
+    fn keep(&self) -> KeepColumns {
+        match (self.keep_all, self.keep.is_empty()) {
+            (true, _) => KeepColumns::All,
+            (false, true) => KeepColumns::None,
+            (false, false) => KeepColumns::Columns(self.keep.clone()),
+        }
+    }
+
+    fn components(&self) -> Option<usize> {
+        self.components.map(|k| k as usize)
+    }
+
+    /// The files.
+    pub(crate) fn parquet(&self) -> ParquetOutput {
+        ParquetOutput { path: self.output.clone(), compression: self.compression }
+    }
+}
+
+/// `transform`.
+#[derive(Debug, Args)]
+pub(crate) struct TransformArgs {
+    /// The model file.
+    pub(crate) model: PathBuf,
+
+    /// Parquet files, globs, or directories.
+    #[arg(required = true, value_name = "DATA")]
+    pub(crate) data: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+
+    /// One column per component, or one list column.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) layout: Layout,
+
+    /// Add columns reconstruction_error (distance to the reconstruction) and hotelling_t2.
+    #[arg(long)]
+    pub(crate) diagnostics: bool,
+}
+
+impl TransformArgs {
+    /// What was typed, as the library takes it.
+    pub(crate) fn options(&self) -> Transform {
+        let TransformArgs { output, layout, diagnostics, .. } = self;
+        Transform {
+            components: output.components(),
+            keep: output.keep(),
+            layout: *layout,
+            dtype: output.dtype,
+            prefix: output.prefix.clone(),
+            diagnostics: *diagnostics,
+            resources: output.resources.with_temp_dir(None),
+        }
+    }
+}
+
+/// `reconstruct`.
+#[derive(Debug, Args)]
+pub(crate) struct ReconstructArgs {
+    /// The model file.
+    pub(crate) model: PathBuf,
+
+    /// Parquet files, globs, or directories: rows, or scores with --from-scores.
+    #[arg(required = true, value_name = "DATA")]
+    pub(crate) data: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+
+    /// DATA holds scores (columns pc1, pc2, … or one list column pc) instead of rows.
+    #[arg(long)]
+    pub(crate) from_scores: bool,
+
+    /// Of a kernel model: how to come near a row that its scores belong to.
+    #[arg(long, value_enum)]
+    pub(crate) preimage: Option<Preimage>,
+}
+
+impl ReconstructArgs {
+    /// What was typed, as the library takes it.
+    pub(crate) fn options(&self) -> Reconstruct {
+        let ReconstructArgs { output, from_scores, preimage, .. } = self;
+        Reconstruct {
+            components: output.components(),
+            keep: output.keep(),
+            dtype: output.dtype,
+            prefix: output.prefix.clone(),
+            from_scores: *from_scores,
+            preimage: *preimage,
+            resources: output.resources.with_temp_dir(None),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! `plan`, `fit` and `hsic`.
+
+use super::numbers::{positive, tolerance};
+use super::{CheckpointArgs, ColumnArgs, KernelArgs, ModelArgs, ResourceArgs, ScoreArgs};
+use crate::error::Result;
+use crate::fit::{
+    Approximate, Fit, IterationOptions, KernelOptions, LabelOptions, LandmarkChoice, ScalingOptions,
+};
+use crate::solve::supervised::LabelKernel;
+use crate::source::{Nulls, Precision};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Which rows and columns, and what is done to them. Shared by `plan` and `fit`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FitSpec {
+    /// Parquet files, globs, or directories (read recursively, sorted by path).
+    #[arg(required = true, value_name = "DATA")]
+    pub(crate) data: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) columns: ColumnArgs,
+
+    /// Label columns of spca and kspca, comma-separated. Never features by default.
+    #[arg(long, value_delimiter = ',', value_name = "COLS")]
+    pub(crate) label: Vec<String>,
+
+    /// Kernel over the labels. Default: delta for strings, bools and --classes, linear for numbers.
+    #[arg(long, value_enum)]
+    pub(crate) label_kernel: Option<LabelKernel>,
+
+    /// Gamma of the rbf kernel over labels, exp(-gamma ‖y - y'‖²). Default: 1 over the number of
+    /// label columns.
+    #[arg(long, value_name = "G", value_parser = positive, allow_negative_numbers = true)]
+    pub(crate) label_gamma: Option<f64>,
+
+    /// Random Fourier features that stand for the rbf kernel where there are more than 1000
+    /// distinct labels.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1000,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
+    pub(crate) label_features: u32,
+
+    /// Numeric labels are classes: equal or not.
+    #[arg(long)]
+    pub(crate) classes: bool,
+
+    #[command(flatten)]
+    pub(crate) kernel: KernelArgs,
+
+    /// Of kpca, an approximation: compare rows with this many of them (Nyström) instead of all.
+    #[arg(
+        long,
+        value_name = "M",
+        value_parser = clap::value_parser!(u32).range(1..=20_000),
+        conflicts_with = "random_features"
+    )]
+    pub(crate) landmarks: Option<u32>,
+
+    /// How landmarks are chosen from a seeded sample.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) landmark_choice: LandmarkChoice,
+
+    /// Of kpca with the rbf kernel, an approximation: this many random Fourier features instead of
+    /// it.
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub(crate) random_features: Option<u32>,
+
+    /// Learn a way back from the scores of a kernel model, for reconstruct --preimage ridge.
+    #[arg(long, value_enum)]
+    pub(crate) preimage: Option<LearnedPreimage>,
+
+    #[command(flatten)]
+    pub(crate) scoring: ScoreArgs,
+
+    /// Column of frequency weights: a row of weight 3 counts as three equal rows.
+    #[arg(long, value_name = "COL")]
+    pub(crate) weight: Option<String>,
+
+    /// What to do with nulls and NaN.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) nulls: Nulls,
+
+    /// Arithmetic of the products; mixed needs f32 features.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) precision: Precision,
+
+    /// Of --form randomized and kpca: the largest residual over the first eigenvalue, and of --form
+    /// randomized the relative error of an eigenvalue. Default: 1e-6, of kpca 1e-8.
+    #[arg(long, value_name = "T", value_parser = tolerance)]
+    pub(crate) tolerance: Option<f64>,
+
+    /// Of --form randomized: the most passes over the data; of kpca: the most products with the
+    /// kernel matrix.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 30,
+        value_parser = clap::value_parser!(u16).range(1..=10_000)
+    )]
+    pub(crate) max_passes: u16,
+
+    /// Keep a model whose components miss the tolerance; it says which. (Where the primal form fits
+    /// the memory, it takes over instead.)
+    #[arg(long)]
+    pub(crate) allow_unconverged: bool,
+
+    /// Seed of random numbers.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Where temporary files go. Default: the system's place for them.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) temp_dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+}
+
+/// `fit --preimage`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LearnedPreimage {
+    /// Ridge regression from scores to rows.
+    Ridge,
+}
+
+impl FitSpec {
+    /// What was typed, as the library takes it.
+    pub(crate) fn fit(&self) -> Result<Fit> {
+        let ModelArgs { method, form, components, with_variance, no_center, standardize } =
+            self.model;
+        Ok(Fit {
+            method,
+            form: form.form(),
+            components,
+            columns: (&self.columns).into(),
+            scaling: ScalingOptions { center: !no_center, standardize },
+            weight: self.weight.clone(),
+            nulls: self.nulls,
+            precision: self.precision,
+            labels: LabelOptions {
+                columns: self.label.clone(),
+                kernel: self.label_kernel,
+                gamma: self.label_gamma,
+                features: self.label_features as usize,
+                classes: self.classes,
+                with_variance,
+            },
+            kernel: KernelOptions {
+                approximation: self.approximation(),
+                preimage: self.preimage.is_some(),
+                ..(&self.kernel).into()
+            },
+            scoring: self.scoring.options(None)?,
+            iteration: IterationOptions {
+                tolerance: self.tolerance,
+                max_passes: usize::from(self.max_passes),
+                allow_unconverged: self.allow_unconverged,
+            },
+            seed: self.seed,
+            resources: self.resources.with_temp_dir(self.temp_dir.clone()),
+        })
+    }
+
+    fn approximation(&self) -> Option<Approximate> {
+        let choice = self.landmark_choice;
+        let landmarks =
+            self.landmarks.map(|m| Approximate::Landmarks { count: m as usize, choice });
+        landmarks.or(self.random_features.map(|m| Approximate::Fourier(m as usize)))
+    }
+
+    /// Options that only the command line has, and that change nothing.
+    pub(crate) fn without_effect(&self) -> Vec<&'static str> {
+        use crate::solve::scoring::Score;
+        let mut notes = Vec::new();
+        if self.landmark_choice == LandmarkChoice::Uniform && self.landmarks.is_none() {
+            notes.push("--landmark-choice has no effect without --landmarks");
+        }
+        if self.scoring.score == Score::Signed && self.scoring.score_by.is_none() {
+            notes.push("--score has no effect without --score-by");
+        }
+        notes
+    }
+}
+
+/// `plan`.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) fit: FitSpec,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `fit`.
+#[derive(Debug, Args)]
+pub(crate) struct FitArgs {
+    #[command(flatten)]
+    pub(crate) fit: FitSpec,
+
+    /// The model file to write.
+    #[arg(short, long, value_name = "MODEL")]
+    pub(crate) output: PathBuf,
+
+    /// Add DATA to this state (made if it is not there) and fit all that is in it; pca and spca.
+    #[arg(long, value_name = "STATE")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Of --state: pass files over that are in it already.
+    #[arg(long, requires = "state")]
+    pub(crate) skip_known: bool,
+
+    #[command(flatten)]
+    pub(crate) checkpoint: CheckpointArgs,
+
+    /// Print a summary as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hsic`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct HsicArgs {
+    /// Parquet files, globs, or directories.
+    #[arg(required = true, value_name = "DATA")]
+    pub(crate) data: Vec<String>,
+
+    /// Label columns, comma-separated.
+    #[arg(long, value_delimiter = ',', value_name = "COLS", required = true)]
+    pub(crate) label: Vec<String>,
+
+    /// Kernel over the labels. Default: delta for strings, bools and --classes, linear for numbers.
+    #[arg(long, value_enum)]
+    pub(crate) label_kernel: Option<LabelKernel>,
+
+    /// Gamma of the rbf kernel over labels. Default: 1 over the number of label columns.
+    #[arg(long, value_name = "G", value_parser = positive, allow_negative_numbers = true)]
+    pub(crate) label_gamma: Option<f64>,
+
+    /// Numeric labels are classes: equal or not.
+    #[arg(long)]
+    pub(crate) classes: bool,
+
+    #[command(flatten)]
+    pub(crate) kernel: KernelArgs,
+
+    /// Measure the scores of this model instead of the features.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<PathBuf>,
+
+    /// Shuffle the labels this many times and tell how often that gives as much.
+    #[arg(long, value_name = "P", default_value_t = 0)]
+    pub(crate) permutations: usize,
+
+    /// Seed of the shuffles.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) columns: ColumnArgs,
+
+    /// What to do with nulls and NaN.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) nulls: Nulls,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+}

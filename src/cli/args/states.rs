@@ -1,0 +1,212 @@
+//! `scan`, `merge`, `subtract` and `solve`.
+
+use super::{CheckpointArgs, ColumnArgs, ModelArgs, ResourceArgs, ScoreArgs};
+use crate::error::{Error, Result};
+use crate::fit::{Fit, LabelOptions, ScalingOptions};
+use crate::model::Method;
+use crate::solve::supervised::LabelKernel;
+use crate::source::Nulls;
+use crate::state::{Scan, Statistics};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// `--for`: what a state keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Statistic {
+    /// The covariance.
+    Pca,
+    /// What supervised PCA needs of the labels.
+    Spca,
+    /// What --score-by needs: the same sums as spca.
+    Scored,
+}
+
+/// `scan`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ScanArgs {
+    /// Parquet files, globs, or directories (read recursively, sorted by path).
+    #[arg(required = true, value_name = "DATA")]
+    pub(crate) data: Vec<String>,
+
+    /// The state file to write; with --by a directory.
+    #[arg(short, long, value_name = "STATE")]
+    pub(crate) output: PathBuf,
+
+    /// What to keep, comma-separated. Default: everything one pass can give.
+    #[arg(long = "for", value_enum, value_delimiter = ',', value_name = "WHAT")]
+    pub(crate) keep: Vec<Statistic>,
+
+    #[command(flatten)]
+    pub(crate) columns: ColumnArgs,
+
+    /// Label columns, comma-separated.
+    #[arg(long, value_delimiter = ',', value_name = "COLS")]
+    pub(crate) label: Vec<String>,
+
+    /// Numeric labels are classes: equal or not.
+    #[arg(long)]
+    pub(crate) classes: bool,
+
+    /// Column of frequency weights: a row of weight 3 counts as three equal rows.
+    #[arg(long, value_name = "COL")]
+    pub(crate) weight: Option<String>,
+
+    /// What to do with nulls and NaN.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) nulls: Nulls,
+
+    /// Share rows out to this many folds (2 to 100), for solve --folds.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u8).range(2..=100),
+        conflicts_with = "by"
+    )]
+    pub(crate) folds: Option<u8>,
+
+    /// Seed of the folds.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// One state per value of this column, in one pass; without --folds and --checkpoint.
+    #[arg(long, value_name = "COL", conflicts_with = "checkpoint")]
+    pub(crate) by: Option<String>,
+
+    /// Where temporary files of --by go. Default: the system's place for them.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) temp_dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) checkpoint: CheckpointArgs,
+
+    /// Print a summary as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+}
+
+impl ScanArgs {
+    /// What was typed, as the library takes it.
+    pub(crate) fn scan(&self) -> Scan {
+        let labels = self.keep.iter().any(|k| *k != Statistic::Pca);
+        let keep = match (self.keep.contains(&Statistic::Pca), labels) {
+            (false, false) => Statistics::All,
+            (true, false) => Statistics::Covariance,
+            (false, true) => Statistics::Labels,
+            (true, true) => Statistics::CovarianceAndLabels,
+        };
+        Scan {
+            columns: (&self.columns).into(),
+            labels: self.label.clone(),
+            classes: self.classes,
+            weight: self.weight.clone(),
+            nulls: self.nulls,
+            keep,
+            folds: self.folds.map(usize::from),
+            seed: self.seed,
+            by: self.by.clone(),
+            resources: self.resources.with_temp_dir(self.temp_dir.clone()),
+        }
+    }
+}
+
+/// `merge`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MergeArgs {
+    /// The states.
+    #[arg(required = true, value_name = "STATE")]
+    pub(crate) states: Vec<PathBuf>,
+
+    /// The state file to write; it may be one of them.
+    #[arg(short, long, value_name = "STATE")]
+    pub(crate) output: PathBuf,
+
+    /// Pass states over whose inputs are all in those before them.
+    #[arg(long)]
+    pub(crate) skip_known: bool,
+}
+
+/// `subtract`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SubtractArgs {
+    /// The state.
+    #[arg(value_name = "STATE")]
+    pub(crate) state: PathBuf,
+
+    /// What is taken out of it.
+    #[arg(value_name = "PART")]
+    pub(crate) part: PathBuf,
+
+    /// The state file to write.
+    #[arg(short, long, value_name = "STATE")]
+    pub(crate) output: PathBuf,
+}
+
+/// `solve`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SolveArgs {
+    /// A state, or a directory of them.
+    #[arg(value_name = "STATE")]
+    pub(crate) state: PathBuf,
+
+    /// The model file to write; for a directory of states, a directory.
+    #[arg(short, long, value_name = "MODEL")]
+    pub(crate) output: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) columns: ColumnArgs,
+
+    /// Kernel over the labels: delta or linear.
+    #[arg(long, value_enum)]
+    pub(crate) label_kernel: Option<LabelKernel>,
+
+    #[command(flatten)]
+    pub(crate) scoring: ScoreArgs,
+
+    /// Choose by the folds of the state, by the squared error of the label on rows left out: with
+    /// --score-by how many features (1, 2, 4, 7, … all), else, of spca, how many components, -k at
+    /// most.
+    #[arg(long)]
+    pub(crate) folds: bool,
+
+    /// Print a summary as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl SolveArgs {
+    /// What was typed, as the library takes it.
+    pub(crate) fn fit(&self) -> Result<Fit> {
+        let ModelArgs { method, form, components, with_variance, no_center, standardize } =
+            self.model;
+        let ScoreArgs { score_by, keep_features, score_threshold, .. } = &self.scoring;
+        if self.folds && score_by.is_none() && method != Method::Spca {
+            return Error::misuse(
+                "--folds chooses features with --score-by, or components with --method spca",
+            );
+        }
+        if self.folds && (keep_features.is_some() || score_threshold.is_some()) {
+            return Error::misuse(
+                "--folds chooses how many features to keep; leave --keep-features and \
+                 --score-threshold out",
+            );
+        }
+        let labels =
+            LabelOptions { kernel: self.label_kernel, with_variance, ..LabelOptions::default() };
+        Ok(Fit {
+            method,
+            form: form.form(),
+            components,
+            columns: (&self.columns).into(),
+            scaling: ScalingOptions { center: !no_center, standardize },
+            labels,
+            scoring: self.scoring.options(Some(self.folds))?,
+            ..Fit::default()
+        })
+    }
+}

@@ -1,0 +1,33 @@
+//! `merge`: states → one state.
+
+use super::args::MergeArgs;
+use super::scan::describe;
+use super::solve::within;
+use super::talk::Talk;
+use crate::error::{Error, Result};
+use crate::listen::Listener;
+use crate::note::Note;
+use crate::staged::check_file;
+use crate::state::State;
+
+pub(super) fn run(args: &MergeArgs, talk: &Talk) -> Result<()> {
+    check_file(&args.output)?;
+    let mut states = args.states.iter();
+    let first = states.next().ok_or_else(|| Error::Misuse("there is nothing to merge".into()))?;
+    let mut all = State::load(first)?;
+    if all.about.progress.is_some() {
+        let problem = "is the checkpoint of a scan that is not done; finish the scan first";
+        return Err(Error::model(first, problem));
+    }
+    for path in states {
+        let next = State::load(path)?;
+        if args.skip_known && all.has_inputs_of(&next) {
+            talk.note(&Note::KnownState(path.display().to_string()));
+            continue;
+        }
+        all.merge(next).map_err(|e| within(path, e))?;
+    }
+    all.save(&args.output)?;
+    talk.say(format!("{}: {}", args.output.display(), describe(&all)));
+    Ok(())
+}

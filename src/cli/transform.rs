@@ -1,0 +1,50 @@
+//! `transform`: rows → scores; and what `reconstruct` writes in the same way.
+
+use super::args::{OutputArgs, TransformArgs};
+use super::print_json;
+use super::talk::Talk;
+use crate::apply::{Applied, ApplyPlan};
+use crate::error::Result;
+use crate::model::Model;
+use crate::source::Dataset;
+use crate::words::count;
+use serde_json::json;
+use std::time::Instant;
+
+pub(super) fn run(args: &TransformArgs, talk: &Talk) -> Result<()> {
+    let model = Model::load(&args.model)?;
+    let data = Dataset::from_paths(&args.data)?;
+    let plan = args.options().plan(&model, &data)?;
+    data.refuse_output(&args.data, &args.output.output)?;
+    write(&plan, &args.output, talk)
+}
+
+/// Runs a second pass and tells what it wrote.
+pub(super) fn write(plan: &ApplyPlan<'_, '_>, output: &OutputArgs, talk: &Talk) -> Result<()> {
+    let started = Instant::now();
+    let done = plan.write_parquet(&output.parquet(), talk)?;
+    let seconds = started.elapsed().as_secs_f64();
+    talk.say(format!(
+        "{}: {} in {}, {seconds:.2} s",
+        output.output.display(),
+        count(done.rows_written, "row"),
+        count(done.files as u64, "file")
+    ));
+    if output.json { print_json(&summary(&done, output, seconds)) } else { Ok(()) }
+}
+
+fn summary(done: &Applied, output: &OutputArgs, seconds: f64) -> serde_json::Value {
+    json!({
+        "output": output.output,
+        "n_files": done.files,
+        "n_files_kept": done.files_kept,
+        "n_components": done.components,
+        "rows_read": done.rows_read,
+        "rows_written": done.rows_written,
+        "rows_dropped": done.rows_dropped,
+        "overflowed": done.overflowed,
+        "preimage_loss": done.preimage.as_ref().map(|p| p.loss),
+        "preimage_restless": done.preimage.as_ref().map(|p| p.unsettled),
+        "seconds": seconds,
+    })
+}

@@ -1,0 +1,190 @@
+//! All rows of a source in memory, for what compares rows pair by pair; or a seeded sample of them.
+//!
+//! Holds 8·n·d bytes for n rows as the table counts them, and the blocks that are being read.
+
+use crate::accumulate::{Accumulate, FeatureMoments, Moments};
+use crate::error::Result;
+use crate::listen::Watch;
+use crate::pass;
+use crate::source::labels::Class;
+use crate::source::{Block, Labels, Source, Tally, dense};
+use crate::workers::Crew;
+use ndarray::{Array1, Array2, s};
+use rand::RngExt;
+use rand_pcg::Pcg64;
+use std::collections::HashMap;
+
+/// Rows, and what was read with them.
+pub(crate) struct AllRows {
+    /// n × d, missing cells at the mean of their feature.
+    pub x: Array2<f64>,
+    /// One per row, where they were asked for.
+    pub weights: Option<Array1<f64>>,
+    /// The labels, where they were asked for.
+    pub labels: Option<RowLabels>,
+    /// n, W, μ, spread.
+    pub moments: Moments,
+    /// What must be told.
+    pub tally: Tally,
+}
+
+/// The labels of all rows.
+pub(crate) enum RowLabels {
+    /// Positions among the classes.
+    Classes {
+        /// One per row.
+        ids: Vec<u32>,
+        /// In the order of their values.
+        classes: Vec<Class>,
+    },
+    /// n × label columns.
+    Numbers(Array2<f64>),
+}
+
+/// Reads all rows, at most `most` of them.
+pub(crate) fn collect_all(
+    source: &dyn Source,
+    most: u64,
+    crew: Crew,
+    watch: &Watch<'_>,
+) -> Result<AllRows> {
+    let d = source.n_features();
+    let mut x = Array2::zeros((most as usize, d));
+    let mut moments = FeatureMoments::new(d);
+    let (mut weights, mut labels, mut rows) = (Vec::new(), LabelRows::default(), 0);
+    let tally = pass::each(source, crew, watch, |mut block| {
+        labels.take(block.labels.take());
+        weights.extend(block.weights.iter().flatten());
+        moments.update(block.clone());
+        let part = with_nan(block);
+        x.slice_mut(s![rows..rows + part.nrows(), ..]).assign(&part);
+        rows += part.nrows();
+        Ok(())
+    })?;
+    let moments = moments.finish();
+    let mut x = x.slice_move(s![..rows, ..]);
+    if !tally.missing.is_empty() {
+        fill(&mut x, &moments.mean);
+    }
+    let weights = (!weights.is_empty()).then(|| Array1::from_vec(weights));
+    Ok(AllRows { x, weights, labels: labels.finish(), moments, tally })
+}
+
+/// A seeded sample of rows, all equally likely, in the order of the files.
+pub(crate) struct RowSample {
+    /// At most as many rows as asked for.
+    pub x: Array2<f64>,
+    /// Their weights, where there are any.
+    pub weights: Option<Array1<f64>>,
+    /// n, W, μ, spread of all rows.
+    pub moments: Moments,
+    /// What must be told.
+    pub tally: Tally,
+}
+
+/// One pass: the moments of all rows and a sample of those that weigh something (Vitter's
+/// reservoir).
+pub(crate) fn reservoir_sample(
+    source: &dyn Source,
+    count: usize,
+    seed: u64,
+    crew: Crew,
+    watch: &Watch<'_>,
+) -> Result<RowSample> {
+    let d = source.n_features();
+    let mut moments = FeatureMoments::new(d);
+    let mut rng = Pcg64::new(u128::from(seed), 0x5A4D_91E5);
+    // Where each came from, so that the sample is in file order.
+    let mut kept: Vec<(u64, Array1<f64>, f64)> = Vec::new();
+    let mut weighted = false;
+    let mut seen = 0u64;
+    let tally = pass::each(source, crew, watch, |block| {
+        let weights = block.weights.clone();
+        weighted |= weights.is_some();
+        moments.update(block.clone());
+        let part = with_nan(block);
+        for (i, row) in part.rows().into_iter().enumerate() {
+            let weight = weights.as_ref().map_or(1.0, |w| w[i]);
+            if weight == 0.0 {
+                continue;
+            }
+            if kept.len() < count {
+                kept.push((seen, row.to_owned(), weight));
+            } else {
+                let at = rng.random_range(0..=seen) as usize;
+                if at < count {
+                    kept[at] = (seen, row.to_owned(), weight);
+                }
+            }
+            seen += 1;
+        }
+        Ok(())
+    })?;
+    kept.sort_unstable_by_key(|(at, ..)| *at);
+    let moments = moments.finish();
+    let mut x = Array2::zeros((kept.len(), d));
+    x.rows_mut().into_iter().zip(&kept).for_each(|(mut to, (_, from, _))| to.assign(from));
+    let weights = weighted.then(|| kept.iter().map(|(.., w)| *w).collect());
+    fill(&mut x, &moments.mean);
+    Ok(RowSample { x, weights, moments, tally })
+}
+
+fn with_nan(mut block: Block) -> Array2<f64> {
+    let missing = std::mem::take(&mut block.missing);
+    let mut part = block.into_f64();
+    dense::put(&mut part, &missing, f64::NAN);
+    part
+}
+
+/// Missing cells take the mean.
+fn fill(x: &mut Array2<f64>, mean: &Array1<f64>) {
+    for mut row in x.rows_mut() {
+        row.zip_mut_with(mean, |x, mean| *x = if x.is_nan() { *mean } else { *x });
+    }
+}
+
+/// Labels as they come, classes numbered for all blocks.
+#[derive(Default)]
+struct LabelRows {
+    ids: Vec<u32>,
+    known: HashMap<Class, u32>,
+    numbers: Option<(usize, Vec<f64>)>,
+}
+
+impl LabelRows {
+    fn take(&mut self, labels: Option<Labels>) {
+        match labels {
+            None => {}
+            Some(Labels::Numbers(y)) => {
+                let (_, numbers) = self.numbers.get_or_insert_with(|| (y.ncols(), Vec::new()));
+                numbers.extend(y.iter());
+            }
+            Some(Labels::Classes { ids, classes }) => {
+                let mut seen = vec![None; classes.len()];
+                for id in ids {
+                    let place = seen[id as usize].get_or_insert_with(|| {
+                        let next = self.known.len() as u32;
+                        *self.known.entry(classes[id as usize].clone()).or_insert(next)
+                    });
+                    self.ids.push(*place);
+                }
+            }
+        }
+    }
+
+    fn finish(self) -> Option<RowLabels> {
+        if let Some((columns, numbers)) = self.numbers {
+            let rows = numbers.len() / columns.max(1);
+            return Array2::from_shape_vec((rows, columns), numbers).ok().map(RowLabels::Numbers);
+        }
+        let mut order: Vec<(Class, u32)> = self.known.into_iter().collect();
+        order.sort_unstable();
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(at, (_, id))| place[*id as usize] = at as u32);
+        let ids: Vec<u32> = self.ids.iter().map(|id| place[*id as usize]).collect();
+        (!ids.is_empty()).then(|| RowLabels::Classes {
+            ids,
+            classes: order.into_iter().map(|(class, _)| class).collect(),
+        })
+    }
+}

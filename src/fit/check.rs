@@ -1,0 +1,328 @@
+//! Options × columns → [`FitProblem`]: every name found, every contradiction refused.
+//!
+//! Enters: a [`Fit`] and a table, of which no row is read. Leaves: all that planning and running
+//! need, so that neither looks at an option again.
+
+use super::kernel_choice::KernelChoice;
+use super::options::{Fit, IterationOptions, ScoringOptions};
+use crate::accumulate::Scaling;
+use crate::budget::Budget;
+use crate::error::{Error, Result};
+use crate::model::Method;
+use crate::solve::Form;
+use crate::solve::rules::Components;
+use crate::solve::scoring::{Keep, Score};
+use crate::solve::supervised::LabelKernel;
+use crate::source::labels::{self, LabelRead, LabelRequest};
+use crate::source::{ChosenColumns, ColumnChoice, Features, Kind, Nulls, Precision};
+use crate::source::{ReadRequest, Table};
+use std::path::PathBuf;
+
+/// What to do about a missing value that is an error.
+const ADVICE: &str = "choose ⟦nulls=drop⟧ or ⟦nulls=mean⟧, or ⟦exclude⟧ the column";
+
+/// The tolerance of an iteration over the data.
+const TOLERANCE: f64 = 1e-6;
+
+/// A fit whose options are known to go together and with the columns.
+#[derive(Debug, Clone)]
+pub(crate) struct FitProblem {
+    pub(crate) method: Method,
+    /// The form asked for; `None` leaves it to the plan.
+    pub(crate) form: Option<Form>,
+    pub(crate) components: Components,
+    /// What is read of each row.
+    pub(crate) request: ReadRequest,
+    pub(crate) centring: Centring,
+    pub(crate) labels: LabelUse,
+    pub(crate) kernel: Option<KernelChoice>,
+    pub(crate) scoring: Option<ScoringProblem>,
+    pub(crate) iteration: IterationOptions,
+    pub(crate) seed: u64,
+    pub(crate) budget: Budget,
+    /// Worker threads wanted.
+    pub(crate) threads: usize,
+    pub(crate) temp_dir: PathBuf,
+}
+
+/// What is centred: the matrix that is decomposed, and the scores. The one place that decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Centring {
+    /// Of the matrix that is decomposed. H centres it whatever is projected, also where K_y = I.
+    pub(crate) problem: Scaling,
+    /// True when scores are of x − μ.
+    pub(crate) scores: bool,
+}
+
+impl Centring {
+    pub(crate) fn of(fit: &Fit) -> Centring {
+        let super::options::ScalingOptions { center, standardize } = fit.scaling;
+        let problem = Scaling { center: center || fit.is_identity(), standardize };
+        // The scores of kernel supervised PCA are the seed's Θᵀk.
+        let uncentred = fit.method == Method::Kspca && fit.reads_labels();
+        Centring { problem, scores: center && !uncentred }
+    }
+}
+
+/// What labels are to a fit.
+#[derive(Debug, Clone)]
+pub(crate) enum LabelUse {
+    /// Nothing.
+    None,
+    /// K_y = I looks at no label; the model names these columns all the same.
+    Identity(Vec<String>),
+    /// They are read.
+    Read(LabelProblem),
+}
+
+impl LabelUse {
+    /// The labels that are read.
+    pub(crate) fn read(&self) -> Option<&LabelProblem> {
+        match self {
+            LabelUse::Read(labels) => Some(labels),
+            _ => None,
+        }
+    }
+}
+
+/// Labels, and the kernel over them.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LabelProblem {
+    /// Which columns, as classes or as numbers.
+    pub(crate) request: LabelRequest,
+    pub(crate) kernel: LabelKernel,
+    /// γ of the rbf kernel.
+    pub(crate) gamma: Option<f64>,
+    /// For each column, whether it counts as a number beside classes.
+    pub(crate) numeric: Vec<bool>,
+    /// Random features that stand for rbf over many distinct labels.
+    pub(crate) features: usize,
+    /// True when S is gathered too.
+    pub(crate) with_variance: bool,
+}
+
+impl LabelProblem {
+    /// "a, b".
+    pub(crate) fn name(&self) -> String {
+        self.request.columns.join(", ")
+    }
+
+    /// True when the linear kernel adds up over several columns, classes one-hot.
+    pub(crate) fn mixes_columns(&self) -> bool {
+        self.kernel == LabelKernel::Linear && self.request.columns.len() > 1
+    }
+}
+
+/// The kernel over labels that nobody named.
+pub(crate) fn default_label_kernel(read: LabelRead) -> LabelKernel {
+    match read {
+        LabelRead::Classes => LabelKernel::Delta,
+        LabelRead::Numbers => LabelKernel::Linear,
+    }
+}
+
+/// What features are scored by, and how much of them is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ScoringProblem {
+    pub(crate) label: LabelRequest,
+    pub(crate) keep: Keep,
+    pub(crate) score: Score,
+}
+
+impl ScoringProblem {
+    /// "the best 20 features", "features that score 0.3 or more".
+    pub(crate) fn describe(&self) -> String {
+        match self.keep {
+            Keep::Features(q) => format!("the best {}", crate::words::count(q as u64, "feature")),
+            Keep::Threshold(t) => format!("features that score {t} or more"),
+        }
+    }
+
+    /// Features that are kept at most.
+    pub(crate) fn most_features(&self, all: u64) -> u64 {
+        match self.keep {
+            Keep::Features(q) => all.min(q as u64),
+            Keep::Threshold(_) => all,
+        }
+    }
+}
+
+impl FitProblem {
+    /// Checks a fit against a table; gives the columns it has chosen, too.
+    pub(crate) fn new(fit: &Fit, table: &dyn Table) -> Result<(FitProblem, ChosenColumns)> {
+        let scored_by = fit.scoring.iter().map(|s| &s.by);
+        let reserved = fit.weight.iter().chain(&fit.labels.columns).chain(scored_by);
+        let choice = ColumnChoice {
+            columns: fit.columns.include.clone(),
+            exclude: fit.columns.exclude.clone(),
+            reserved: reserved.cloned().collect(),
+        };
+        let chosen = choice.resolve(table)?;
+        check_weight(fit, table)?;
+        check_precision(fit, &chosen.features)?;
+        let kernel = KernelChoice::new(fit)?;
+        let labels = label_use(fit, table)?;
+        let scoring = fit.scoring.as_ref().map(|s| scoring(fit, s, table)).transpose()?;
+        let request = ReadRequest {
+            features: chosen.features.clone(),
+            weight: fit.weight.clone(),
+            labels: labels.read().map(|l| l.request.clone()),
+            keep: None,
+            nulls: fit.nulls,
+            precision: fit.precision,
+            advice: ADVICE,
+        };
+        let problem = FitProblem {
+            method: fit.method,
+            form: fit.form,
+            components: fit.components,
+            request,
+            centring: Centring::of(fit),
+            labels,
+            kernel,
+            scoring,
+            iteration: fit.iteration,
+            seed: fit.seed,
+            budget: Budget::new(fit.resources.memory),
+            threads: fit.resources.threads(),
+            temp_dir: fit.resources.temp_dir(),
+        };
+        Ok((problem, chosen))
+    }
+
+    /// Features (d).
+    pub(crate) fn n_features(&self) -> usize {
+        self.request.features.len()
+    }
+
+    /// The tolerance of passes over the data.
+    pub(crate) fn tolerance(&self) -> f64 {
+        self.iteration.tolerance.unwrap_or(TOLERANCE)
+    }
+
+    /// The same fit of these features alone, which scoring has kept.
+    pub(crate) fn of_kept(&self, kept: &[usize]) -> FitProblem {
+        let mut problem = self.clone();
+        problem.request.features = self.request.features.only(kept);
+        problem.scoring = None;
+        problem
+    }
+}
+
+fn label_use(fit: &Fit, table: &dyn Table) -> Result<LabelUse> {
+    if fit.is_identity() {
+        return Ok(LabelUse::Identity(fit.labels.columns.clone()));
+    }
+    if !fit.method.is_supervised() {
+        return Ok(LabelUse::None);
+    }
+    if fit.labels.columns.is_empty() {
+        let method = fit.method;
+        return Error::misuse(format!(
+            "⟦method={method}⟧ needs labels; name their column with ⟦label⟧"
+        ));
+    }
+    if fit.form == Some(Form::Randomized) {
+        return Error::misuse(
+            "supervised PCA has a primal and a dual form; M = XHΔ is small, so no randomized one \
+             is needed",
+        );
+    }
+    if fit.precision == Precision::Mixed {
+        return Error::misuse(
+            "⟦precision=mixed⟧ is for the products of pca; spca has none, leave it out",
+        );
+    }
+    let labels = label_problem(fit, table, &fit.labels.columns, fit.labels.kernel)?;
+    Ok(LabelUse::Read(labels))
+}
+
+/// What these columns are as labels.
+pub(crate) fn label_problem(
+    fit: &Fit,
+    table: &dyn Table,
+    columns: &[String],
+    asked: Option<LabelKernel>,
+) -> Result<LabelProblem> {
+    let mut classes = fit.labels.classes || asked == Some(LabelKernel::Delta);
+    for name in columns {
+        match table.kind(name) {
+            Some(kind) if labels::is_class(kind) => classes = true,
+            Some(Kind::Scalar(_)) | None => {}
+            Some(other) => {
+                return Error::misuse(format!(
+                    "⟦label⟧ '{name}' is {}; a label is a string, a bool or a number per row",
+                    other.describe()
+                ));
+            }
+        }
+    }
+    let read = if classes { LabelRead::Classes } else { LabelRead::Numbers };
+    let kernel = asked.unwrap_or(default_label_kernel(read));
+    let rbf = kernel == LabelKernel::Rbf;
+    if rbf {
+        check_rbf_labels(fit, table, columns)?;
+    }
+    let is_number = |name: &String| {
+        !fit.labels.classes && table.kind(name).is_some_and(|k| !labels::is_class(k))
+    };
+    // Distinct values of an rbf label are classes whose distances count.
+    let read = if rbf { LabelRead::Classes } else { read };
+    Ok(LabelProblem {
+        request: LabelRequest { columns: columns.to_vec(), read },
+        kernel,
+        gamma: rbf.then(|| fit.labels.gamma.unwrap_or(1.0 / columns.len() as f64)),
+        numeric: columns.iter().map(is_number).collect(),
+        features: fit.labels.features,
+        with_variance: fit.labels.with_variance,
+    })
+}
+
+fn check_rbf_labels(fit: &Fit, table: &dyn Table, columns: &[String]) -> Result<()> {
+    let text = |name: &&String| matches!(table.kind(name), Some(Kind::Other(_)));
+    if let Some(name) = columns.iter().find(text) {
+        return Error::misuse(format!(
+            "⟦label-kernel=rbf⟧ needs numbers, but label '{name}' is text; use delta"
+        ));
+    }
+    if fit.labels.classes {
+        return Error::misuse(
+            "⟦classes⟧ says that labels have no distances, and ⟦label-kernel=rbf⟧ is about them; \
+             leave one out",
+        );
+    }
+    Ok(())
+}
+
+fn scoring(fit: &Fit, options: &ScoringOptions, table: &dyn Table) -> Result<ScoringProblem> {
+    let label = label_problem(fit, table, std::slice::from_ref(&options.by), None)?.request;
+    Ok(ScoringProblem { label, keep: options.keep, score: options.score })
+}
+
+fn check_weight(fit: &Fit, table: &dyn Table) -> Result<()> {
+    let Some(name) = &fit.weight else { return Ok(()) };
+    match table.kind(name) {
+        Some(Kind::Scalar(_)) | None => Ok(()),
+        Some(other) => Error::misuse(format!(
+            "⟦weight⟧ '{name}' is {}; weights are one number per row",
+            other.describe()
+        )),
+    }
+}
+
+fn check_precision(fit: &Fit, features: &Features) -> Result<()> {
+    if fit.precision == Precision::Exact {
+        return Ok(());
+    }
+    if fit.nulls == Nulls::Mean {
+        return Error::misuse("⟦precision=mixed⟧ does not go with ⟦nulls=mean⟧; leave one out");
+    }
+    let wide = features.columns.iter().find(|c| c.value != "Float32" && c.value != "Float16");
+    match wide {
+        None => Ok(()),
+        Some(c) => Error::misuse(format!(
+            "⟦precision=mixed⟧ needs f32 features, but column '{}' is {}",
+            c.name, c.value
+        )),
+    }
+}

@@ -1,0 +1,173 @@
+//! The phases of kernel methods: see the table of [`super::cost`].
+
+use super::cost::{KernelWork, Workload, with_means};
+use super::kernel_choice::KernelRoute;
+use super::landmarks::{CHECKED_ON, sample_rows};
+use crate::budget::Phase;
+use crate::kernel::ridge;
+use crate::solve::rules::Components;
+use crate::solve::{Form, kernel_matrix, kernel_pca, randomized};
+use crate::source::Nulls;
+
+impl Workload {
+    /// All rows are read, then compared.
+    pub(super) fn kernel_rows(&self, kernel: KernelWork, threads: usize) -> Vec<Phase> {
+        let (t, n, d) = (threads as u64, self.n, self.d);
+        let all = 8u64.saturating_mul(n).saturating_mul(d);
+        let read = self
+            .reading("reading", threads, d)
+            // Of each worker a block being decoded, one waiting, one being copied.
+            .hold("batches and blocks", (3 * t + 3).saturating_mul(16 * self.block_rows() * d))
+            // With two numbers a row: its label and its weight.
+            .hold(format!("all {n} rows"), all.saturating_add(16 * n));
+        // As read, and as they are compared.
+        let rows = all.saturating_mul(2);
+        let labels = self.labels.map_or(0, |l| l.shape.vectors);
+        let products = match kernel.route {
+            KernelRoute::Supervised if labels > 0 => Phase::new("products")
+                .hold("rows", rows)
+                .hold(
+                    format!("labels and their images ({labels} columns)"),
+                    24u64.saturating_mul(labels).saturating_mul(n),
+                )
+                .hold("tiles and sums", kernel_matrix::product_bytes(n, labels + 1, threads)),
+            _ if self.decomposes_whole() => Phase::new("decomposition")
+                .hold("rows", rows)
+                .hold(format!("{n} × {n} matrix, vectors and work area"), crate::solve::bytes(n)),
+            _ => {
+                let k = randomized::sought(self.components);
+                let v = kernel_pca::block(k, n as usize) as u64;
+                Phase::new("products")
+                    .hold("rows", rows)
+                    .hold(
+                        format!("tiles and sums of {v} vectors"),
+                        kernel_matrix::product_bytes(n, v + 1, threads),
+                    )
+                    .hold("the Krylov basis", kernel_pca::basis_bytes(n, k))
+            }
+        };
+        let learning = kernel.ridge.then(|| self.learning());
+        [read, products].into_iter().chain(learning).chain([self.writing_kernel()]).collect()
+    }
+
+    /// A kernel model, its bytes, and its file's.
+    fn writing_kernel(&self) -> Phase {
+        let bytes = self.model_bytes().saturating_mul(3);
+        Phase::new("writing").hold("the model, its bytes and its file", bytes)
+    }
+
+    /// A map back is learned from a sample and its scores.
+    fn learning(&self) -> Phase {
+        let sample = (ridge::LEARNED_FROM as u64).min(self.n);
+        let anchors = (ridge::ANCHORS as u64).min(self.n);
+        let (d, k) = (self.d, self.kernel_components());
+        Phase::new("learning the way back")
+            .hold("the model", self.model_bytes().saturating_mul(2))
+            .hold(
+                "a sample, its scores and comparisons",
+                16 * sample * (2 * anchors + 3 * d + 2 * k),
+            )
+            .hold("anchors squared", 8 * 5 * anchors * anchors + 24 * anchors * d)
+    }
+
+    /// Bytes of a kernel model: what rows are compared with, and its coefficients.
+    pub(crate) fn model_bytes(&self) -> u64 {
+        let (n, d, k) = (self.n, self.d, self.kernel_components());
+        let numbers = match self.route().map(|kernel| kernel.route) {
+            Some(KernelRoute::Landmarks(m)) => n.min(m as u64).saturating_mul(d + k + 1),
+            Some(KernelRoute::Fourier(m)) => (m as u64).saturating_mul(d + k + 2),
+            Some(KernelRoute::Exact | KernelRoute::Supervised) => n.saturating_mul(d + k + 2),
+            _ => k.saturating_mul(d),
+        };
+        let back = match self.route().filter(|kernel| kernel.ridge) {
+            Some(_) => (ridge::ANCHORS as u64).min(n).saturating_mul(d + k),
+            None => 0,
+        };
+        8u64.saturating_mul(numbers.saturating_add(back))
+    }
+
+    fn kernel_components(&self) -> u64 {
+        let most = self.labels.map_or(self.n, |l| l.shape.vectors);
+        match self.components {
+            Components::Count(k) => most.min(k as u64),
+            Components::Ratio(_) => {
+                let sought = randomized::sought(self.components);
+                most.min(kernel_pca::block(sought, self.n as usize) as u64)
+            }
+            _ => most,
+        }
+    }
+
+    /// True when K is held and decomposed as a whole.
+    pub(super) fn decomposes_whole(&self) -> bool {
+        let whole = !matches!(self.components, Components::Count(_) | Components::Ratio(_));
+        self.n as usize <= kernel_pca::DENSE_UP_TO || whole
+    }
+
+    pub(super) fn unit_pca(&self, threads: usize) -> Vec<Phase> {
+        let plain = Workload { nulls: Nulls::Error, kernel: None, scored: None, ..*self };
+        let mut phases = plain.memory(Form::Primal, threads).phases;
+        // The rows at unit length, with a copy.
+        let prepared = 16 * self.block_rows() * self.d * threads as u64;
+        let stream = phases.swap_remove(0).hold("prepared rows", prepared);
+        phases.insert(0, stream);
+        phases
+    }
+
+    /// A sample first, then PCA of what stands for the kernel.
+    pub(super) fn approximate(&self, kernel: KernelWork, threads: usize) -> Vec<Phase> {
+        let (t, d, rows) = (threads as u64, self.d, self.block_rows());
+        let (m, landmarks) = match kernel.route {
+            KernelRoute::Landmarks(m) => (m as u64, m),
+            KernelRoute::Fourier(m) => (m as u64, 0),
+            _ => (0, 0),
+        };
+        let sample = (sample_rows(landmarks, kernel.ridge) as u64).min(self.n);
+        let sampled = 8u64.saturating_mul(sample).saturating_mul(d);
+        let look = self
+            .reading("sampling", threads, d)
+            .hold("batches and blocks", (3 * t + 3).saturating_mul(16 * rows * d))
+            // Row by row, as a matrix, and prepared.
+            .hold(format!("a sample of {sample} rows"), sampled.saturating_mul(3));
+        let checked = CHECKED_ON as u64;
+        let choose = Phase::new("choosing")
+            .hold("the sample", sampled.saturating_mul(2))
+            .hold(format!("{m} × {m} comparisons, vectors and work area"), crate::solve::bytes(m))
+            .hold("the check", 8 * checked * (4 * checked + 3 * m));
+        let mapped = Workload {
+            d: m,
+            nulls: Nulls::Error,
+            kernel: None,
+            labels: None,
+            scored: None,
+            ..*self
+        };
+        // Comparisons of a block, whitened, and its rows prepared.
+        let widened = 8u64.saturating_mul(rows).saturating_mul(2 * m + 2 * d).saturating_mul(t);
+        let kept = sampled.saturating_add(16 * m * m);
+        let stream = self
+            .reading("streaming", threads, d)
+            .hold("batches and blocks", t.saturating_mul(24 * rows * d))
+            .hold(format!("comparisons with {m}"), widened)
+            .hold("the sample and the whitening", kept);
+        let stream = mapped.adding_up_blocks(stream, rows, threads);
+        let decompose = Phase::new("decomposition")
+            .hold(format!("{m} × {m} matrix, vectors and work area"), crate::solve::bytes(m))
+            .hold("the sample and the whitening", kept);
+        let learning = kernel.ridge.then(|| self.learning());
+        let first = [look, choose, stream, decompose].into_iter();
+        first.chain(learning).chain([self.writing_kernel()]).collect()
+    }
+
+    /// Sums of blocks that are already there, of so many rows.
+    fn adding_up_blocks(&self, phase: Phase, rows: u64, threads: usize) -> Phase {
+        let sums = with_means(self.sums(true, None));
+        let (held, busy) = (sums.bytes(0), sums.bytes(rows));
+        let (t, units) = (threads as u64, crate::workers::window(threads) as u64 + 1);
+        let bytes = match sums.is_shared() {
+            true => busy.saturating_add(units * 8 * rows * self.d),
+            false => t.saturating_mul(busy - held).saturating_add(held.saturating_mul(units)),
+        };
+        phase.hold(format!("sums of {0} × {0} products", self.d), bytes)
+    }
+}

@@ -1,0 +1,367 @@
+//! The passes of kernel PCA and kernel supervised PCA that compare all rows: one that takes them
+//! into memory, then products with tiles of the kernel matrix. And the cosine kernel, which
+//! streams.
+
+use super::assemble::{Decomposition, LabelOutcome};
+use super::check::{LabelProblem, LabelUse};
+use super::kernel_choice::KernelRoute;
+use super::labels::{are_classes, class_centroids, score_squares};
+use super::options::cores;
+use super::run::Run;
+use super::sums_pass::feature_moments;
+use crate::accumulate::{Moments, Scaling};
+use crate::budget::{PROGRAM_BYTES, release_freed_memory};
+use crate::collect::{AllRows, RowLabels, collect_all};
+use crate::error::{Error, Iterated, Place, Result, Unconverged};
+use crate::kernel::ridge::LEARNED_FROM;
+use crate::kernel::{Basis, Comparands, Kernel, KernelKind, KernelMap, Ridge};
+use crate::model::{KernelParts, KernelReport, PreimageReport};
+use crate::note::Note;
+use crate::solve::kernel_matrix::KernelMatrix;
+use crate::solve::kernel_pca::{self, KernelMeans, KernelProblem, Negative};
+use crate::solve::krylov::Tolerance;
+use crate::solve::landmarks::shuffled;
+use crate::solve::{Form, Solution, solve};
+use crate::source::{Block, MappedSource, Prepare};
+use ndarray::{Array1, Array2, Axis};
+
+/// Prepared rows, the kernel over them, and the features that take part.
+pub(super) struct PreparedRows {
+    pub(super) x: Array2<f64>,
+    pub(super) kernel: Kernel,
+    pub(super) gamma_from: Option<String>,
+    pub(super) active: Vec<usize>,
+    pub(super) scale: Option<Array1<f64>>,
+}
+
+/// What goes with coefficients over rows.
+struct Centering {
+    /// Subtracted from scores.
+    offset: Array1<f64>,
+    /// Mean of the kernel for each row.
+    kernel_means: Option<Array1<f64>>,
+    /// Coefficients of the mean.
+    mean: Array1<f64>,
+    grand_mean: f64,
+    negative: Negative,
+}
+
+impl Run<'_> {
+    /// Fits a kernel method that is not plain PCA.
+    pub(super) fn kernel(&self, route: KernelRoute) -> Result<Decomposition> {
+        match (route, &self.plan.problem.labels) {
+            (KernelRoute::UnitPca, _) => self.unit_pca(),
+            (KernelRoute::Landmarks(m), _) => self.approximate(m, Form::Landmarks),
+            (KernelRoute::Fourier(m), _) => self.approximate(m, Form::Fourier),
+            (KernelRoute::Supervised, LabelUse::Read(labels)) => self.kernel_supervised(labels),
+            _ => self.exact(),
+        }
+    }
+
+    fn all_rows(&self) -> Result<AllRows> {
+        let source = self.source()?;
+        let rows = collect_all(&*source, self.plan.table.rows(), self.crew(), &self.watch_rows())?;
+        release_freed_memory();
+        self.check(&rows.moments, &rows.tally)?;
+        Ok(rows)
+    }
+
+    /// What is done to rows before the kernel sees them, and the features that take part.
+    pub(super) fn preparation(
+        &self,
+        moments: &Moments,
+    ) -> (Prepare, Vec<usize>, Option<Array1<f64>>) {
+        let scaling = self.plan.problem.centring.problem;
+        let (active, scale) = scaling.active(moments);
+        let some = active.len() < moments.mean.len();
+        let cosine = |k: &super::kernel_choice::KernelChoice| k.kind == KernelKind::Cosine;
+        let prepare = Prepare {
+            fill: moments.mean.clone(),
+            active: some.then(|| active.clone()),
+            shift: scaling.standardize.then(|| moments.mean.select(Axis(0), &active)),
+            factor: scale.as_ref().map(|s| s.mapv(f64::recip)),
+            normalize: self.plan.problem.kernel.as_ref().is_some_and(cosine),
+            center: None,
+        };
+        (prepare, active, scale)
+    }
+
+    /// Prepares rows; `whole` when they are all rows of the table, so that one can be named.
+    pub(super) fn prepared(
+        &self,
+        x: Array2<f64>,
+        weights: Option<&Array1<f64>>,
+        moments: &Moments,
+        whole: bool,
+    ) -> Result<PreparedRows> {
+        let (prepare, active, scale) = self.preparation(moments);
+        if active.is_empty() {
+            return Err(
+                self.refusal("every feature is constant: rows do not differ; choose other columns")
+            );
+        }
+        let x = prepare.apply(Block::dense(x), |row| self.place_of(row, whole))?;
+        let Some(choice) = &self.plan.problem.kernel else {
+            return Err(Error::Internal("a kernel method without a kernel".into()));
+        };
+        let seed = self.plan.problem.seed;
+        let (kernel, gamma_from) = choice.resolve(&x, weights, seed, self.listener);
+        Ok(PreparedRows { x, kernel, gamma_from, active, scale })
+    }
+
+    /// Where a row of all is, if none was dropped before it.
+    fn place_of(&self, row: usize, whole: bool) -> Place {
+        let mut left = row as u64;
+        for input in self.plan.table.inputs().iter().filter(|_| whole) {
+            if left < input.rows {
+                return Place::file(&input.path).row(left);
+            }
+            left -= input.rows;
+        }
+        self.plan.table.place()
+    }
+
+    fn exact(&self) -> Result<Decomposition> {
+        let AllRows { x, weights, moments, tally, .. } = self.all_rows()?;
+        let rows = self.prepared(x, weights.as_ref(), &moments, tally.dropped == 0)?;
+        let comparands = Comparands::new(rows.kernel, &rows.x);
+        let problem = self.kernel_problem(&comparands, weights.as_ref())?;
+        let solved = problem.solve().map_err(|e| self.named(e))?;
+        drop(problem);
+        drop(comparands);
+        self.check_converged(&solved.solution)?;
+        let KernelMeans { rows: means, grand, .. } = solved.means;
+        let n = rows.x.nrows();
+        let mean = weights.map_or_else(|| Array1::from_elem(n, 1.0 / n as f64), |w| &w / w.sum());
+        let centering = Centering {
+            offset: solved.solution.components.dot(&means),
+            kernel_means: Some(means),
+            mean,
+            grand_mean: grand,
+            negative: solved.negative,
+        };
+        let (solution, kernel) = self.row_model(rows, solved.solution, centering)?;
+        Ok(Decomposition { moments, solution, tally, labels: None, kernel: Some(kernel) })
+    }
+
+    fn kernel_problem<'p>(
+        &'p self,
+        comparands: &'p Comparands<'p>,
+        weights: Option<&'p Array1<f64>>,
+    ) -> Result<KernelProblem<'p>> {
+        let problem = &self.plan.problem;
+        let spills = self.plan.work.kernel.is_some_and(|k| k.spill);
+        let spill = spills.then_some(problem.temp_dir.as_path());
+        let residual = problem.iteration.tolerance.unwrap_or(kernel_pca::TOLERANCE);
+        let whole = self.dense_bytes(comparands.len(), comparands.width());
+        Ok(KernelProblem {
+            matrix: KernelMatrix::new(comparands, self.threads, spill)?,
+            weights,
+            asked: problem.components,
+            tolerance: Tolerance { residual, value: f64::INFINITY, score: residual },
+            products: problem.iteration.max_passes,
+            dense: whole <= problem.budget.bytes.0,
+            seed: problem.seed,
+            threads: cores(),
+            listener: self.listener,
+        })
+    }
+
+    /// Bytes of decomposing K whole, with its rows.
+    fn dense_bytes(&self, n: usize, d: usize) -> u64 {
+        let (n, d) = (n as u64, d as u64);
+        PROGRAM_BYTES + crate::solve::bytes(n).saturating_add(24 * n * d)
+    }
+
+    /// An error of the kernel names the data.
+    fn named(&self, error: Error) -> Error {
+        match error {
+            Error::Data { problem, .. } => self.refusal(problem),
+            other => other,
+        }
+    }
+
+    /// Components that miss the tolerance are an error, or told.
+    fn check_converged(&self, solution: &Solution) -> Result<()> {
+        let missed = solution.certificate.iteration.as_ref();
+        let Some(iteration) = missed.filter(|i| !i.unconverged.is_empty()) else {
+            return Ok(());
+        };
+        let d = self.plan.problem.n_features();
+        let whole = self.dense_bytes(solution.components.ncols(), d);
+        let outcome = Unconverged {
+            place: self.plan.table.place(),
+            components: iteration.unconverged.clone(),
+            iterations: iteration.passes,
+            what: Iterated::Products { whole },
+            residual: solution.certificate.max_residual,
+            tolerance: iteration.tolerance,
+        };
+        if !self.plan.problem.iteration.allow_unconverged {
+            return Err(Error::Unconverged(Box::new(outcome)));
+        }
+        self.listener.note(&Note::KeptUnconverged(outcome));
+        Ok(())
+    }
+
+    /// The solution over the rows whose coefficients are not all 0, and the map that goes with it.
+    fn row_model(
+        &self,
+        rows: PreparedRows,
+        mut solution: Solution,
+        centering: Centering,
+    ) -> Result<(Solution, KernelParts)> {
+        let PreparedRows { x, kernel, gamma_from, active, scale } = rows;
+        let n = x.nrows();
+        let counts = |i: &usize| solution.components.column(*i).iter().any(|c| *c != 0.0);
+        let kept: Vec<usize> = (0..n).filter(counts).collect();
+        let all = kept.len() == n || kept.is_empty();
+        let part = |a: Array1<f64>| if all { a } else { a.select(Axis(0), &kept) };
+        let x = if all { x } else { x.select(Axis(0), &kept) };
+        if !all {
+            let some = solution.components.select(Axis(1), &kept);
+            solution.components = some.as_standard_layout().into_owned();
+        }
+        (solution.active, solution.scale) = (active, scale);
+        let map = KernelMap {
+            basis: Basis::Rows { kernel, rows: x },
+            coefficients: solution.components.clone(),
+            offset: centering.offset,
+            kernel_means: centering.kernel_means.map(&part),
+            mean: part(centering.mean),
+            grand_mean: centering.grand_mean,
+        };
+        let negative = centering.negative;
+        self.tell_negative(negative);
+        let sample = match &map.basis {
+            Basis::Rows { rows, .. } if self.learns_preimage() => {
+                let picked = shuffled(rows.nrows(), LEARNED_FROM, self.plan.problem.seed);
+                rows.select(Axis(0), &picked)
+            }
+            _ => Array2::zeros((0, 0)),
+        };
+        let (preimage, learned) = self.learn_preimage(&map, sample)?.unzip();
+        let report = KernelReport {
+            rows: map.basis.len(),
+            grand_mean: map.grand_mean,
+            negative_eigenvalues: negative.count,
+            negative_at_least: !negative.all,
+            preimage: learned,
+            ..KernelReport::new(kernel, gamma_from)
+        };
+        let map = Some(Box::new(map));
+        Ok((solution, KernelParts { report, map, unit_mean: None, preimage }))
+    }
+
+    pub(super) fn tell_negative(&self, negative: Negative) {
+        if negative.count > 0 {
+            let (count, at_least) = (negative.count, !negative.all);
+            self.listener.note(&Note::NegativeEigenvalues { count, at_least });
+        }
+    }
+
+    pub(super) fn learns_preimage(&self) -> bool {
+        self.plan.work.kernel.is_some_and(|k| k.ridge)
+    }
+
+    /// A map back from scores, where it was asked for.
+    pub(super) fn learn_preimage(
+        &self,
+        map: &KernelMap,
+        sample: Array2<f64>,
+    ) -> Result<Option<(Ridge, PreimageReport)>> {
+        if !self.learns_preimage() || map.coefficients.is_empty() {
+            return Ok(None);
+        }
+        let k = map.coefficients.nrows();
+        let compared =
+            crate::blas::serial(|| map.comparer().compare(sample.view(), k, self.threads));
+        let scores = compared.scores.reversed_axes().as_standard_layout().into_owned();
+        let (ridge, learned) = Ridge::learn(&scores, &sample, cores())?;
+        let anchors = ridge.anchors.nrows();
+        self.listener.note(&Note::PreimageLearned { anchors, loss: learned.loss });
+        let (gamma, loss) = (ridge.gamma, learned.loss);
+        let report = PreimageReport { gamma, ridge: learned.ridge, loss };
+        Ok(Some((ridge, report)))
+    }
+
+    /// The cosine kernel: PCA of the rows at unit length.
+    fn unit_pca(&self) -> Result<Decomposition> {
+        let rows = self.source()?;
+        let (moments, tally) = feature_moments(&*rows, self.threads, &self.watch_rows())?;
+        self.check(&moments, &tally)?;
+        let (prepare, active, scale) = self.preparation(&moments);
+        let unit = |block, place: &dyn Fn(usize) -> Place| prepare.apply(block, place);
+        let source = MappedSource::new(rows, active.len(), unit);
+        let sums = self.covariance(&source)?;
+        let (units, mut solution) = self.solve_centred(sums)?;
+        (solution.active, solution.scale) = (active, scale);
+        let kernel = KernelParts {
+            report: KernelReport::new(Kernel::Cosine, None),
+            map: None,
+            unit_mean: Some(units.mean),
+            preimage: None,
+        };
+        Ok(Decomposition { moments, solution, tally, labels: None, kernel: Some(kernel) })
+    }
+
+    /// PCA of what stands for rows.
+    pub(super) fn solve_centred(
+        &self,
+        sums: crate::accumulate::CoMoment,
+    ) -> Result<(Moments, Solution)> {
+        let scaling = Scaling { center: true, standardize: false };
+        solve(sums, scaling, self.plan.problem.components, cores())
+    }
+
+    fn kernel_supervised(&self, labels: &LabelProblem) -> Result<Decomposition> {
+        let context = self.context();
+        let AllRows { x, weights, labels: read, moments, tally } = self.all_rows()?;
+        let read = read.ok_or_else(|| Error::Internal("no labels were read".into()))?;
+        let weights = weights.as_ref();
+        let columns = self.label_columns(&context, labels, &read, weights)?;
+        let rows = self.prepared(x, weights, &moments, tally.dropped == 0)?;
+        let comparands = Comparands::new(rows.kernel, &rows.x);
+        let problem = self.kernel_problem(&comparands, weights)?;
+        let form = self.plan.taken().form;
+        let solved = kernel_pca::supervised(&problem, &columns.rows, form, columns.bound);
+        let kernel_pca::SupervisedSolution { solution, scores, means } =
+            solved.map_err(|e| self.named(e))?;
+        drop(problem);
+        drop(comparands);
+        if solution.certificate.orthogonality > 1e-6 {
+            self.listener.note(&Note::NotOrthonormal(solution.certificate.orthogonality));
+        }
+        if solution.components.nrows() == 0 {
+            let name = labels.name();
+            return Err(self.refusal(format!(
+                "the kernel sees nothing that depends on label '{name}'; try another ⟦gamma⟧"
+            )));
+        }
+        let random = columns.random;
+        let mut report = context.label_report(labels, &solution, None, random, &moments, &tally);
+        if let (RowLabels::Classes { ids, classes }, true) = (&read, are_classes(labels)) {
+            report.n_classes = Some(classes.len());
+            report.classes = class_centroids(&scores, ids, classes, weights);
+        }
+        let freedom = moments.weight - 1.0;
+        let k = solution.components.nrows();
+        let outcome = LabelOutcome {
+            report,
+            hsic: solution.eigenvalues.iter().take(k).sum::<f64>() / (freedom * freedom),
+            total_variance: means.trace / freedom,
+            variances: Some(score_squares(&scores, weights, moments.weight) / freedom),
+        };
+        context.tell_capped(&solution, labels, columns.bound);
+        let centering = Centering {
+            offset: Array1::zeros(k),
+            kernel_means: Some(means.rows),
+            mean: Array1::zeros(rows.x.nrows()),
+            grand_mean: 0.0,
+            negative: Negative { count: 0, all: false },
+        };
+        let (solution, kernel) = self.row_model(rows, solution, centering)?;
+        let (labels, kernel) = (Some(outcome), Some(kernel));
+        Ok(Decomposition { moments, solution, tally, labels, kernel })
+    }
+}

@@ -1,0 +1,43 @@
+//! The engine: options → plan → model.
+//!
+//! ```text
+//! Fit ─► check (options × columns) ─► cost, choose ─► Plan ─► run: ─► Model
+//!                                                           ├► sums_pass ─► supervise ─┐
+//!                                                           ├► dual, randomized ───────┼► assemble
+//!                                                           └► kernel, landmarks ──────┘
+//! ```
+//!
+//! [`Fit`] holds what can be asked, [`Fit::plan`] checks it against a [`crate::Table`] and chooses
+//! a form by what the forms hold, [`Plan::run`] reads the rows. What a fit *means* is decided once:
+//! which sums in `accumulate::sums`, what is centred in `check`, when rows are too few and how sums
+//! become a model in `assemble`. A state that is solved goes the same way from `supervise` on.
+
+pub(crate) mod assemble;
+pub(crate) mod check;
+mod choose;
+pub(crate) mod cost;
+mod cost_kernel;
+mod dual;
+pub(crate) mod folds;
+mod kernel;
+pub(crate) mod kernel_choice;
+pub(crate) mod labels;
+mod landmarks;
+mod linear;
+pub(crate) mod no_effect;
+pub(crate) mod options;
+mod plan;
+mod randomized;
+pub(crate) mod run;
+pub(crate) mod sums_pass;
+pub(crate) mod supervise;
+#[cfg(test)]
+mod tests;
+
+pub use cost::FormCost;
+pub use options::{
+    Approximate, ColumnOptions, Fit, Gamma, IterationOptions, KernelOptions, LabelOptions,
+    LandmarkChoice, Resources, ScalingOptions, ScoringOptions,
+};
+pub(crate) use plan::PLANNED_CLASSES;
+pub use plan::Plan;

@@ -1,0 +1,117 @@
+//! Options that were given and change nothing, or less than they seem.
+
+use super::options::{Approximate, Fit, KernelOptions};
+use super::plan::Plan;
+use crate::kernel::KernelKind;
+use crate::model::Method;
+use crate::note::Note;
+use crate::solve::Form;
+use crate::solve::scoring::Score;
+use crate::solve::supervised::LabelKernel;
+use crate::source::LabelRead;
+
+/// What is told before a fit runs.
+pub(super) fn notes(fit: &Fit, plan: &Plan<'_>) -> Vec<Note> {
+    let mut notes = labels(fit);
+    notes.extend(kernels(fit, plan));
+    let iterates = matches!(plan.taken().form, Form::Randomized | Form::Exact);
+    if fit.iteration.allow_unconverged && !iterates {
+        let sentence = "⟦allow-unconverged⟧ is for the randomized form and for kpca";
+        notes.push(no_effect("allow-unconverged", sentence));
+    }
+    let scored_by_classes =
+        plan.problem.scoring.as_ref().is_some_and(|s| s.label.read == LabelRead::Classes);
+    let signed = fit.scoring.as_ref().is_some_and(|s| s.score == Score::Signed);
+    if signed && scored_by_classes {
+        let sentence = "scores against classes have no sign, so ⟦score=signed⟧ changes nothing";
+        notes.push(no_effect("score", sentence));
+    }
+    let among = |name: &&String| plan.features().columns.iter().any(|c| c.name == **name);
+    let by = fit.scoring.iter().map(|s| &s.by);
+    let named = fit.labels.columns.iter().chain(by).filter(among);
+    notes.extend(named.map(|name| Note::LabelIsFeature(name.clone())));
+    notes
+}
+
+fn no_effect(option: &'static str, sentence: impl Into<String>) -> Note {
+    Note::NoEffect { option, sentence: sentence.into() }
+}
+
+/// Label options of a fit, or of a model that is made of a state.
+pub(crate) fn labels(fit: &Fit) -> Vec<Note> {
+    let options = &fit.labels;
+    let supervised = fit.method.is_supervised();
+    let scored = fit.scoring.is_some();
+    let rbf = supervised && options.kernel == Some(LabelKernel::Rbf);
+    let given = [
+        (
+            !options.columns.is_empty() && !supervised,
+            "label",
+            "⟦label⟧ only keeps its columns out of the features; ⟦method=spca⟧ and kspca make use \
+             of them",
+        ),
+        (
+            options.kernel.is_some() && !supervised,
+            "label-kernel",
+            "⟦label-kernel⟧ has no effect without ⟦method=spca⟧",
+        ),
+        (
+            options.with_variance && fit.method == Method::Kspca,
+            "with-variance",
+            "kspca knows its variances without ⟦with-variance⟧",
+        ),
+        (
+            options.with_variance && !supervised,
+            "with-variance",
+            "⟦with-variance⟧ has no effect without ⟦method=spca⟧",
+        ),
+        (
+            options.classes && !supervised && !scored,
+            "classes",
+            "⟦classes⟧ has no effect without labels",
+        ),
+        (
+            options.gamma.is_some() && !rbf,
+            "label-gamma",
+            "⟦label-gamma⟧ has no effect without ⟦label-kernel=rbf⟧",
+        ),
+    ];
+    let told = given.into_iter().filter(|(given, ..)| *given);
+    told.map(|(_, option, sentence)| no_effect(option, sentence)).collect()
+}
+
+fn kernels(fit: &Fit, plan: &Plan<'_>) -> Vec<Note> {
+    let KernelOptions { kind, gamma, sigma, coef0, degree, .. } = &fit.kernel;
+    let constants = gamma.is_some() || sigma.is_some() || coef0.is_some() || degree.is_some();
+    let Some(kernel) = &plan.problem.kernel else {
+        let sentence = "⟦kernel⟧ and its constants have no effect without ⟦method=kpca⟧ or kspca";
+        let given = kind.is_some() || constants;
+        return given.then(|| no_effect("kernel", sentence)).into_iter().collect();
+    };
+    let mut notes = constants_of(&fit.kernel, kernel.kind);
+    if fit.method == Method::Kspca && fit.is_identity() && fit.form.is_some() {
+        let sentence =
+            "with the identity kernel over labels kspca is kpca, and ⟦form⟧ has no effect";
+        notes.push(no_effect("form", sentence));
+    }
+    if let Some(Approximate::Fourier(_)) = fit.kernel.approximation
+        && fit.iteration.tolerance.is_some()
+    {
+        let sentence = "⟦tolerance⟧ has no effect on random features, which do not iterate";
+        notes.push(no_effect("tolerance", sentence));
+    }
+    notes
+}
+
+/// Constants that a kernel does not have.
+pub(crate) fn constants_of(options: &KernelOptions, kind: KernelKind) -> Vec<Note> {
+    use KernelKind::{Cosine, Linear, Poly, Rbf};
+    let given = [
+        (options.gamma.is_some() && matches!(kind, Linear | Cosine), "gamma"),
+        (options.coef0.is_some() && matches!(kind, Rbf | Cosine), "coef0"),
+        (options.degree.is_some() && kind != Poly, "degree"),
+    ];
+    let told = given.into_iter().filter(|(given, _)| *given);
+    let sentence = |name| format!("⟦{name}⟧ has no effect on the {kind} kernel");
+    told.map(|(_, name)| no_effect(name, sentence(name))).collect()
+}

@@ -1,0 +1,137 @@
+//! The passes of the randomized form: block Krylov, one pass over the data per product.
+
+use super::assemble::Decomposition;
+use super::options::cores;
+use super::run::Run;
+use crate::accumulate::{Accumulate, Product, Sketch};
+use crate::error::{Error, Iterated, Result, Unconverged};
+use crate::note::Note;
+use crate::pass;
+use crate::solve::Form;
+use crate::solve::krylov::{self, RitzPairs, Search, Tolerance};
+use crate::solve::randomized::{BASIS_BLOCKS, Operator, sought};
+use crate::source::{Nulls, Source, Tally};
+use ndarray::{Array2, s};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+impl Run<'_> {
+    pub(super) fn randomized(&self) -> Result<Decomposition> {
+        let problem = &self.plan.problem;
+        let source = self.source()?;
+        let mut krylov =
+            Krylov { run: self, source, operator: None, tally: Tally::default(), passes: 0 };
+        let pairs = krylov.search()?;
+        let Krylov { operator, tally, passes, .. } = krylov;
+        let operator = operator.ok_or_else(|| Error::Internal("no pass was made".into()))?;
+        let solution =
+            operator.solution(pairs, problem.components, self.pass_tolerance(), passes)?;
+        let moments = operator.into_moments();
+        let missed = solution.certificate.iteration.as_ref().map(|i| i.unconverged.clone());
+        let components = missed.unwrap_or_default();
+        let unconverged = !components.is_empty();
+        let outcome = Unconverged {
+            place: self.plan.table.place(),
+            components,
+            iterations: passes,
+            what: Iterated::Passes,
+            residual: solution.certificate.max_residual,
+            tolerance: problem.tolerance(),
+        };
+        let parts = Decomposition { moments, solution, tally, labels: None, kernel: None };
+        match self.plan.alternative(Form::Primal) {
+            _ if !unconverged => Ok(parts),
+            Some(exact) => {
+                self.listener.note(&Note::PrimalTakesOver(outcome));
+                Run { threads: exact.threads, ..*self }.primal()
+            }
+            None if problem.iteration.allow_unconverged => {
+                self.listener.note(&Note::KeptUnconverged(outcome));
+                Ok(parts)
+            }
+            None => Err(Error::Unconverged(Box::new(outcome))),
+        }
+    }
+
+    fn pass_tolerance(&self) -> Tolerance {
+        let tolerance = self.plan.problem.tolerance();
+        Tolerance { residual: tolerance, value: tolerance, score: f64::INFINITY }
+    }
+}
+
+/// Block Krylov over a source.
+struct Krylov<'a> {
+    run: &'a Run<'a>,
+    source: Box<dyn Source + 'a>,
+    /// Known after the first pass.
+    operator: Option<Operator>,
+    tally: Tally,
+    passes: usize,
+}
+
+impl Krylov<'_> {
+    fn search(&mut self) -> Result<RitzPairs> {
+        let run = self.run;
+        let problem = &run.plan.problem;
+        let d = problem.n_features();
+        let mut start = krylov::start(run.plan.work.krylov_block(), d, problem.seed);
+        let mut order = d;
+        // Where scales or means decide on the operator itself, the first pass only finds a start.
+        if problem.centring.problem.standardize || problem.request.nulls == Nulls::Mean {
+            let image = self.first_pass(&start)?;
+            order = image.ncols();
+            let block = krylov::block(sought(problem.components), order);
+            start = match block >= order {
+                true => Array2::eye(order),
+                false => image.slice(s![..block, ..]).to_owned(),
+            };
+        }
+        let before = self.passes;
+        let cell = RefCell::new(self);
+        let search = Search {
+            order,
+            basis: (start.nrows() * BASIS_BLOCKS).min(order),
+            products: problem.iteration.max_passes.saturating_sub(before).max(1),
+            tolerance: run.pass_tolerance(),
+            wanted: &|ritz| {
+                let krylov = cell.borrow();
+                krylov.operator.as_ref().and_then(|o| o.wanted(problem.components, ritz))
+            },
+            expensive: true,
+            threads: cores(),
+            listener: run.listener,
+            noun: "pass",
+            before,
+        };
+        krylov::search(&search, start, |q| cell.borrow_mut().apply(q))
+    }
+
+    fn apply(&mut self, q: &Array2<f64>) -> Result<Array2<f64>> {
+        let Some(operator) = &mut self.operator else { return self.first_pass(q) };
+        let p = operator.operand(q);
+        let precision = self.run.plan.problem.request.precision;
+        let empty = Product::new(p.clone(), precision, operator.moments());
+        let (threads, watch) = (self.run.threads, self.run.watch_rows());
+        let (product, _) = pass::fold(&*self.source, threads, &watch, || empty.clone())?;
+        self.passes += 1;
+        let (z, error) = product.finish();
+        operator.note_mixed_error(error);
+        Ok(operator.image(&p, z))
+    }
+
+    /// Moments, and the image of some vectors (rough where cells are missing).
+    fn first_pass(&mut self, p: &Array2<f64>) -> Result<Array2<f64>> {
+        let shared = Arc::new(p.clone());
+        let (threads, watch) = (self.run.threads, self.run.watch_rows());
+        let fresh = || Sketch::new(shared.clone());
+        let (sketch, tally) = pass::fold(&*self.source, threads, &watch, fresh)?;
+        self.passes += 1;
+        self.tally = tally;
+        let first = sketch.finish();
+        self.run.check(&first.moments, &self.tally)?;
+        let operator = Operator::new(first.moments, self.run.plan.problem.centring.problem);
+        let image = operator.image(p, first.z);
+        self.operator = Some(operator);
+        Ok(image)
+    }
+}

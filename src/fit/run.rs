@@ -1,0 +1,213 @@
+//! A plan, run: the passes of its form → a [`Model`].
+//!
+//! | form | passes |
+//! |---|---|
+//! | primal | one that adds up S (two where many features take their means: those first) |
+//! | spca | one that adds up the labels' sums |
+//! | dual | [a copy cut by features], one that adds up G, one that maps its eigenvectors to features |
+//! | randomized | one per product of block Krylov |
+//! | kernel | one that takes all rows into memory; with landmarks or random features two that stream |
+//!
+//! A fit that scores features reads them all once, and then, unless that pass has given all that is
+//! needed, those kept.
+
+use super::assemble::{Decomposition, FeatureScores, ModelContext, tally_notes};
+use super::check::{LabelUse, ScoringProblem};
+use super::plan::Plan;
+use super::sums_pass::rows_stage;
+use crate::accumulate::{ClassLimit, Moments};
+use crate::budget::{Bytes, release_freed_memory};
+use crate::error::{Error, Result};
+use crate::listen::{Listener, Stage, Watch};
+use crate::model::{InputEntry, Model};
+use crate::note::Note;
+use crate::solve::Form;
+use crate::source::{LabelRead, Precision, ReadRequest, Source, Tally};
+use crate::workers::Crew;
+
+/// A fit under way.
+pub(super) struct Run<'a> {
+    pub(super) plan: &'a Plan<'a>,
+    /// Worker threads.
+    pub(super) threads: usize,
+    pub(super) listener: &'a dyn Listener,
+}
+
+impl Plan<'_> {
+    /// Runs the fit.
+    pub fn run(&self, listener: &dyn Listener) -> Result<Model> {
+        self.check()?;
+        if self.table.rows() == 0 {
+            return Err(Error::data(self.table.place(), "there are no rows to fit"));
+        }
+        // What metadata took while it was looked at.
+        release_freed_memory();
+        let Some(scoring) = &self.problem.scoring else {
+            return Run::new(self, listener).model(None);
+        };
+        let scored = Run::new(self, listener).score(scoring)?;
+        let plan = self.of_kept(&scored.kept)?;
+        plan.check()?;
+        let run = Run::new(&plan, listener);
+        match scored.decomposition {
+            Some(parts) => run.finished(parts, Some(scored.scores)),
+            None => run.model(Some(scored.scores)),
+        }
+    }
+}
+
+/// What a pass that scores has given.
+struct Scored {
+    kept: Vec<usize>,
+    scores: FeatureScores,
+    /// The fit of the kept features, where the same pass gave it.
+    decomposition: Option<Decomposition>,
+}
+
+impl<'a> Run<'a> {
+    fn new(plan: &'a Plan<'a>, listener: &'a dyn Listener) -> Run<'a> {
+        Run { plan, threads: plan.threads(), listener }
+    }
+}
+
+impl Run<'_> {
+    fn model(&self, scores: Option<FeatureScores>) -> Result<Model> {
+        let parts = self.decomposition()?;
+        self.finished(parts, scores)
+    }
+
+    fn finished(&self, parts: Decomposition, scores: Option<FeatureScores>) -> Result<Model> {
+        let request = &self.plan.problem.request;
+        let notes = tally_notes(&request.features, request.nulls, &parts.tally);
+        notes.iter().for_each(|note| self.listener.note(note));
+        self.context().model(parts, scores)
+    }
+
+    fn decomposition(&self) -> Result<Decomposition> {
+        if let Some(kernel) = self.plan.work.route() {
+            return self.kernel(kernel.route);
+        }
+        if let LabelUse::Read(labels) = &self.plan.problem.labels {
+            return self.supervised(labels);
+        }
+        let mut parts = match self.plan.taken().form {
+            Form::Dual => self.dual(),
+            Form::Randomized => self.randomized(),
+            _ => self.primal(),
+        }?;
+        parts.kernel = self.linear_kernel();
+        Ok(parts)
+    }
+
+    /// What a model of this fit is told.
+    pub(super) fn context(&self) -> ModelContext<'_> {
+        let problem = &self.plan.problem;
+        ModelContext {
+            method: problem.method,
+            form: problem.form,
+            components: problem.components,
+            centring: problem.centring,
+            labels: problem.labels.clone(),
+            features: problem.request.features.clone(),
+            weight: problem.request.weight.clone(),
+            nulls: problem.request.nulls,
+            precision: problem.request.precision,
+            seed: problem.seed,
+            inputs: InputEntry::of(self.plan.table),
+            lost_digits: None,
+            place: self.plan.table.place(),
+            listener: self.listener,
+        }
+    }
+
+    pub(super) fn check(&self, moments: &Moments, tally: &Tally) -> Result<()> {
+        self.context().check(moments, tally)
+    }
+
+    /// Something is wrong with the data as a whole.
+    pub(super) fn refusal(&self, problem: impl Into<String>) -> Error {
+        Error::data(self.plan.table.place(), problem)
+    }
+
+    pub(super) fn source(&self) -> Result<Box<dyn Source + '_>> {
+        self.plan.table.read(&self.plan.problem.request)
+    }
+
+    pub(super) fn crew(&self) -> Crew {
+        Crew { threads: self.threads, queue: 1 }
+    }
+
+    /// A pass over all rows.
+    pub(super) fn watch_rows(&self) -> Watch<'_> {
+        Watch::new(self.listener, rows_stage(self.plan.table))
+    }
+
+    /// A pass over all features.
+    pub(super) fn watch_features(&self) -> Watch<'_> {
+        let items = self.plan.problem.n_features() as u64;
+        let stage = Stage { noun: "features", items, bytes: self.plan.table.bytes() };
+        Watch::new(self.listener, stage)
+    }
+
+    /// How many classes a label may have, and what to say if there are more.
+    pub(super) fn class_limit(&self, label: String, most: usize) -> ClassLimit {
+        class_limit(self.plan, label, most)
+    }
+
+    /// The scores, and the fit too where one pass gives both.
+    fn score(&self, scoring: &ScoringProblem) -> Result<Scored> {
+        let (plan, problem) = (self.plan, &self.plan.problem);
+        let request = ReadRequest {
+            labels: Some(scoring.label.clone()),
+            precision: Precision::Exact,
+            ..problem.request.clone()
+        };
+        // Where the label to score by is the label of spca, its sums are what spca needs.
+        let same = problem
+            .labels
+            .read()
+            .filter(|l| l.request == scoring.label && l.gamma.is_none() && !l.with_variance);
+        let same = same.filter(|_| problem.kernel.is_none());
+        let kind = match scoring.label.read {
+            LabelRead::Numbers => crate::accumulate::LabelSumsKind::linear(1),
+            LabelRead::Classes => crate::accumulate::LabelSumsKind::Classes(
+                self.class_limit(scoring.label.columns.join(", "), usize::MAX),
+            ),
+        };
+        let (sums, tally) = self.sums(&request, plan.scores_with_covariance, Some(kind))?;
+        let context = self.context();
+        let Some(of_labels) = &sums.labels else {
+            return Err(Error::Internal("a pass that scores has summed no label".into()));
+        };
+        context.check(of_labels.moments(), &tally)?;
+        if tally.unlabelled > 0 {
+            self.listener.note(&Note::UnlabelledInScoring(tally.unlabelled));
+        }
+        let (kept, scores) = context.select_features(of_labels, scoring)?;
+        let part = ModelContext { features: context.features.only(&kept), ..context };
+        let narrow = tally.select_features(&kept);
+        let decomposition = match same {
+            // Rows that were dropped for features that are not kept belong to the fit.
+            _ if tally.dropped > 0 => None,
+            Some(labels) => {
+                let sums = sums.select_features(&kept);
+                Some(part.supervise(labels, sums, narrow, false)?)
+            }
+            None => match sums.select_features(&kept).covariance {
+                Some(covariance) => Some(part.decompose(covariance, narrow)?),
+                None => None,
+            },
+        };
+        Ok(Scored { kept, scores, decomposition })
+    }
+}
+
+/// How many classes a label may have in the memory of a plan, and what to say if there are more.
+pub(crate) fn class_limit(plan: &Plan<'_>, label: String, most: usize) -> ClassLimit {
+    let thousand = Bytes(plan.class_bytes().saturating_mul(1_000));
+    let hint = format!(
+        "a label that names each row is an id; choose another, allow more ⟦memory⟧ ({thousand} for \
+         1,000 classes), or for numbers use ⟦label-kernel=linear⟧"
+    );
+    ClassLimit { classes: plan.most_classes.max(2).min(most), label, hint }
+}

@@ -1,0 +1,169 @@
+//! Asked, then checked: [`Hsic`], a table and perhaps a model → [`HsicPlan`]. No row is read.
+
+use super::options::Hsic;
+use crate::budget::{MemoryPlan, Phase};
+use crate::error::{Error, Result};
+use crate::fit::check::LabelProblem;
+use crate::fit::kernel_choice::check_constants;
+use crate::fit::no_effect;
+use crate::fit::{ColumnOptions, Fit, KernelOptions, LabelOptions, Plan};
+use crate::kernel::KernelKind;
+use crate::model::{Method, Model};
+use crate::note::Note;
+use crate::solve::supervised::LabelKernel;
+use crate::source::{ReadRequest, Table};
+use crate::words::megabytes;
+
+impl Hsic {
+    /// Checks the options against a table; no row is read. With a model its scores are measured
+    /// instead of the features.
+    pub fn plan<'a>(&self, table: &'a dyn Table, model: Option<&'a Model>) -> Result<HsicPlan<'a>> {
+        let kind = self.kernel.kind.unwrap_or_default();
+        self.check(kind)?;
+        let fit = self.fit(model);
+        let plan = fit.plan(table)?;
+        let mut request = plan.problem.request.clone();
+        if let Some(model) = model {
+            model.header.features.check(table)?;
+            request.features = model.header.features.clone();
+            request.nulls = model.header.nulls.policy;
+        }
+        let planned = HsicPlan {
+            notes: self.notes(&fit, kind, model),
+            plan,
+            model,
+            request,
+            kind,
+            kernel: self.kernel.clone(),
+            permutations: self.permutations,
+            seed: self.seed,
+            threads: self.resources.threads(),
+        };
+        if !planned.streams() {
+            planned.check_pairs()?;
+        }
+        Ok(planned)
+    }
+
+    fn check(&self, kind: KernelKind) -> Result<()> {
+        if self.labels.columns.is_empty() {
+            return Error::misuse("dependence is on labels; name their column with ⟦label⟧");
+        }
+        if self.kernel.approximation.is_some() || self.kernel.preimage {
+            return Error::misuse(
+                "HSIC compares rows by the kernel itself; leave ⟦landmarks⟧, ⟦random-features⟧ \
+                 and ⟦preimage⟧ out",
+            );
+        }
+        check_constants(&self.kernel, kind)
+    }
+
+    /// Supervised PCA with the same columns and labels, whose sums these are.
+    fn fit(&self, model: Option<&Model>) -> Fit {
+        let columns = match model {
+            None => self.columns.clone(),
+            Some(model) => {
+                let columns = model.header.features.columns.iter();
+                let include = columns.map(|c| glob::Pattern::escape(&c.name)).collect();
+                ColumnOptions { include, exclude: Vec::new() }
+            }
+        };
+        Fit {
+            method: Method::Spca,
+            columns,
+            labels: LabelOptions { with_variance: false, ..self.labels.clone() },
+            nulls: self.nulls,
+            seed: self.seed,
+            resources: self.resources.clone(),
+            ..Fit::default()
+        }
+    }
+
+    /// Options that were given and change nothing.
+    fn notes(&self, fit: &Fit, kind: KernelKind, model: Option<&Model>) -> Vec<Note> {
+        let mut notes = no_effect::constants_of(&self.kernel, kind);
+        notes.extend(no_effect::labels(fit));
+        let ColumnOptions { include, exclude } = &self.columns;
+        let of_model = "has no effect with ⟦model⟧, which has features of its own";
+        let given = [
+            (model.is_some() && !include.is_empty(), "columns", format!("⟦columns⟧ {of_model}")),
+            (model.is_some() && !exclude.is_empty(), "exclude", format!("⟦exclude⟧ {of_model}")),
+            (
+                self.permutations > 0 && fit.is_identity(),
+                "permutations",
+                "the identity kernel looks at no label, so shuffling them changes nothing".into(),
+            ),
+        ];
+        let told = given.into_iter().filter(|(given, ..)| *given);
+        notes.extend(told.map(|(_, option, sentence)| Note::NoEffect { option, sentence }));
+        notes
+    }
+}
+
+/// A measure of dependence that is known to be possible.
+pub struct HsicPlan<'a> {
+    pub(super) plan: Plan<'a>,
+    pub(super) model: Option<&'a Model>,
+    pub(super) request: ReadRequest,
+    pub(super) kind: KernelKind,
+    pub(super) kernel: KernelOptions,
+    pub(super) permutations: usize,
+    pub(super) seed: u64,
+    pub(super) threads: usize,
+    notes: Vec<Note>,
+}
+
+impl HsicPlan<'_> {
+    /// What should be known before it runs: options without effect.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
+    /// Features, or scores of the model.
+    pub fn n_features(&self) -> usize {
+        self.model.map_or(self.request.features.len(), Model::n_components)
+    }
+
+    /// True when one pass will do that holds no row.
+    pub fn streams(&self) -> bool {
+        self.kind == KernelKind::Linear && self.permutations == 0
+    }
+
+    /// The labels that are read; none for K_y = I.
+    pub(super) fn labels(&self) -> Option<&LabelProblem> {
+        self.plan.problem.labels.read()
+    }
+
+    /// The kernel over the labels.
+    pub(super) fn label_kernel(&self) -> LabelKernel {
+        self.labels().map_or(LabelKernel::Identity, |l| l.kernel)
+    }
+
+    /// Refuses rows and shuffles that the memory does not hold.
+    pub(super) fn check_pairs(&self) -> Result<()> {
+        let (n, d) = (self.plan.table.rows(), self.n_features() as u64);
+        let q = self.labels().map_or(1, |l| l.request.columns.len()) as u64;
+        let memory = MemoryPlan { phases: vec![pairs_phase(n, d, q, self.permutations)] };
+        memory.check(&self.plan.budget(), || {
+            let all = megabytes(memory.peak_bytes());
+            let fewer =
+                if self.permutations > 0 { "ask for fewer ⟦permutations⟧, " } else { "" };
+            format!(
+                "allow ⟦memory={all}⟧, {fewer}or take the linear kernel without ⟦permutations⟧, \
+                 which holds no row"
+            )
+        })
+    }
+}
+
+/// What n rows of d features and q labels hold, with so many shuffles. Saturates: any number may be
+/// asked for.
+fn pairs_phase(n: u64, d: u64, q: u64, shuffles: usize) -> Phase {
+    // An order of the labels, its traces, and what 64 tiles in flight add to it.
+    let order = n.saturating_mul(4).saturating_add(64 + 64 * 8);
+    let orders = (shuffles as u64).saturating_add(1);
+    Phase::new("pairs of rows")
+        .hold("all rows", 24u64.saturating_mul(n).saturating_mul(d))
+        .hold("labels and row sums", 8u64.saturating_mul(n).saturating_mul(q + 4))
+        .hold("orders of the labels", order.saturating_mul(orders))
+}

@@ -1,0 +1,262 @@
+//! A plan, run: one pass that holds no row, or all rows in memory → [`HsicResult`].
+
+use super::plan::HsicPlan;
+use crate::accumulate::{Accumulate, LabelSumsKind, Moments, SumsKind};
+use crate::collect::{self, collect_all};
+use crate::error::{Error, Result};
+use crate::fit::assemble::tally_notes;
+use crate::fit::check::{LabelProblem, LabelUse};
+use crate::fit::kernel_choice::{median_gamma, resolve};
+use crate::fit::labels::EXACT_LABELS;
+use crate::fit::run::class_limit;
+use crate::fit::sums_pass::{SumsPass, feature_moments, rows_stage};
+use crate::fit::supervise::label_matrix;
+use crate::kernel::Kernel;
+use crate::listen::{Listener, Watch};
+use crate::note::Note;
+use crate::project::Projector;
+use crate::solve::hsic::{Dependence, RowLabels, linear_traces, permutations};
+use crate::solve::supervised::{LabelKernel, one_hot};
+use crate::source::{LabelRead, MappedSource, ReadRequest, Source, Tally};
+use crate::words::count;
+use crate::workers::Crew;
+use ndarray::{Array2, Axis};
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HsicResult {
+    /// The empirical HSIC.
+    pub hsic: f64,
+    /// Rows that counted.
+    pub rows: u64,
+    /// Features, or scores of the model.
+    pub features: usize,
+    /// Rows left out for missing values or labels.
+    pub dropped: u64,
+    /// Missing cells that were met.
+    pub missing: u64,
+    /// HSIC of the labels in other orders.
+    pub shuffled: Vec<f64>,
+    /// The kernel over the features, with its constants.
+    pub kernel: Kernel,
+    /// The label columns.
+    pub labels: Vec<String>,
+    /// The kernel over them.
+    pub label_kernel: LabelKernel,
+    /// γ, if that is rbf.
+    pub label_gamma: Option<f64>,
+}
+
+impl HsicResult {
+    /// The share of shuffles that reach the HSIC found, itself among them; `None` without shuffles.
+    pub fn p_value(&self) -> Option<f64> {
+        let reach = self.shuffled.iter().filter(|h| **h >= self.hsic).count();
+        let all = self.shuffled.len();
+        (all > 0).then(|| (reach + 1) as f64 / (all + 1) as f64)
+    }
+}
+
+/// A measure, before it is put together.
+struct Measure {
+    hsic: f64,
+    rows: u64,
+    shuffled: Vec<f64>,
+    kernel: Kernel,
+    tally: Tally,
+}
+
+impl HsicPlan<'_> {
+    /// Reads the rows.
+    pub fn run(&self, listener: &dyn Listener) -> Result<HsicResult> {
+        let measure = match self.streams() {
+            false => self.pairs(listener)?,
+            true => match self.streamed(listener) {
+                // Too many distinct labels to factor K_y: pair by pair, exactly.
+                Err(Error::TooManyClasses { .. }) if self.label_kernel() == LabelKernel::Rbf => {
+                    self.check_pairs()?;
+                    self.pairs(listener)?
+                }
+                result => result?,
+            },
+        };
+        self.tell(&measure.tally, listener);
+        let labels = match &self.plan.problem.labels {
+            LabelUse::Read(labels) => labels.request.columns.clone(),
+            LabelUse::Identity(columns) => columns.clone(),
+            LabelUse::None => Vec::new(),
+        };
+        let Measure { hsic, rows, shuffled, kernel, tally } = measure;
+        Ok(HsicResult {
+            hsic,
+            rows,
+            features: self.n_features(),
+            dropped: tally.dropped,
+            missing: tally.missing.values().sum(),
+            shuffled,
+            kernel,
+            labels,
+            label_kernel: self.label_kernel(),
+            label_gamma: self.labels().and_then(|l| l.gamma),
+        })
+    }
+
+    /// Missing values, as the fit of the model told them where there is one.
+    fn tell(&self, tally: &Tally, listener: &dyn Listener) {
+        let ReadRequest { features, nulls, .. } = &self.request;
+        if self.model.is_none() {
+            let notes = tally_notes(features, *nulls, tally);
+            return notes.iter().for_each(|note| listener.note(note));
+        }
+        let (dropped, rows) = (tally.dropped, tally.rows);
+        let missing = tally.missing.values().sum();
+        if dropped > 0 {
+            listener.note(&Note::DroppedAsFitted { dropped, rows });
+        } else if missing > 0 {
+            listener.note(&Note::FilledAsFitted(missing));
+        }
+    }
+
+    /// Features or scores, with labels read in some way.
+    fn source(&self, read: Option<LabelRead>) -> Result<Box<dyn Source + '_>> {
+        let mut request = self.request.clone();
+        if let (Some(labels), Some(read)) = (&mut request.labels, read) {
+            labels.read = read;
+        }
+        let rows = self.plan.table.read(&request)?;
+        let Some(model) = self.model else { return Ok(rows) };
+        let projector = Projector::new(model, model.n_components(), 1);
+        Ok(Box::new(MappedSource::new(rows, projector.k(), move |block, place| {
+            let scores = projector.project(block, place)?.scores;
+            Ok(scores.reversed_axes().as_standard_layout().into_owned())
+        })))
+    }
+
+    /// ‖M‖² over (n−1)², in one pass.
+    fn streamed(&self, listener: &dyn Listener) -> Result<Measure> {
+        let source = self.source(None)?;
+        let (moments, squares, tally) = match self.labels() {
+            None => {
+                let watch = Watch::new(listener, rows_stage(self.plan.table));
+                let (moments, tally) = feature_moments(&*source, self.plan.threads(), &watch)?;
+                let squares = moments.squares.sum();
+                (moments, squares, tally)
+            }
+            Some(labels) => self.label_squares(labels, &*source, listener)?,
+        };
+        self.check_rows(moments.rows)?;
+        let freedom = moments.weight - 1.0;
+        Ok(Measure {
+            hsic: squares / (freedom * freedom),
+            rows: moments.rows,
+            shuffled: Vec::new(),
+            kernel: Kernel::Linear { coef0: self.kernel.coef0.unwrap_or(0.0) },
+            tally,
+        })
+    }
+
+    /// ‖M‖², from the sums of supervised PCA.
+    fn label_squares(
+        &self,
+        labels: &LabelProblem,
+        source: &dyn Source,
+        listener: &dyn Listener,
+    ) -> Result<(Moments, f64, Tally)> {
+        self.plan.check()?;
+        let kind = match labels.request.read {
+            LabelRead::Numbers => LabelSumsKind::linear(labels.request.columns.len()),
+            LabelRead::Classes => {
+                let most = if labels.gamma.is_some() { EXACT_LABELS } else { usize::MAX };
+                LabelSumsKind::Classes(class_limit(&self.plan, labels.name(), most))
+            }
+        };
+        let kind = SumsKind {
+            features: source.n_features(),
+            covariance: false,
+            nulls: self.request.nulls,
+            labels: Some(kind),
+            threads: self.plan.threads(),
+            around: None,
+        };
+        let (threads, stage) = (self.plan.threads(), rows_stage(self.plan.table));
+        let pass = SumsPass { source, kind: &kind, folds: None, threads, stage, listener };
+        let (sums, tally) = pass.whole()?;
+        let Some(of_labels) = sums.finish().labels else {
+            return Err(Error::Internal("a pass over labels has summed none".into()));
+        };
+        let (m, _) = label_matrix(&of_labels, labels)?;
+        let squares = m.iter().map(|m| m * m).sum();
+        Ok((of_labels.moments().clone(), squares, tally))
+    }
+
+    /// All rows, pair by pair, for the labels as they are and shuffled.
+    fn pairs(&self, listener: &dyn Listener) -> Result<Measure> {
+        let (mut x, labels, tally) = self.rows(listener)?;
+        self.check_rows(x.nrows() as u64)?;
+        let median = || median_gamma(&x, None, self.seed);
+        let (kernel, _) = resolve(&self.kernel, self.kind, x.ncols(), median, listener);
+        if x.iter().map(|v| v * v).fold(0.0, f64::max) * x.ncols() as f64 == f64::INFINITY {
+            return Err(Error::data(
+                self.plan.table.place(),
+                "values are so large that their squares overflow; scale the columns down",
+            ));
+        }
+        // Centring changes nothing of HSIC for a linear kernel and nothing at all of rbf, and keeps
+        // the digits.
+        if kernel.is_shift_invariant() || matches!(kernel, Kernel::Linear { .. }) {
+            let mean = x.mean_axis(Axis(0)).unwrap_or_default();
+            x -= &mean;
+        }
+        let traces = self.traces(&x, &labels, kernel);
+        let freedom = x.nrows() as f64 - 1.0;
+        let mut hsic = traces.iter().map(|t| t / (freedom * freedom));
+        let found = hsic.next().unwrap_or(0.0);
+        let (rows, shuffled) = (x.nrows() as u64, hsic.collect());
+        Ok(Measure { hsic: found, rows, shuffled, kernel, tally })
+    }
+
+    /// tr(K H L H) for the labels as they are, then in other orders.
+    fn traces(&self, x: &Array2<f64>, labels: &RowLabels, kernel: Kernel) -> Vec<f64> {
+        let orders = permutations(x.nrows(), self.permutations, self.seed);
+        let factored = matches!(self.label_kernel(), LabelKernel::Delta | LabelKernel::Linear);
+        if factored && matches!(kernel, Kernel::Linear { .. }) {
+            return linear_traces(x, labels, &orders, self.threads);
+        }
+        let dependence = Dependence {
+            x,
+            kernel,
+            labels,
+            label_kernel: self.label_kernel(),
+            label_gamma: self.labels().and_then(|l| l.gamma).unwrap_or(1.0),
+            threads: self.threads,
+        };
+        dependence.traces(&orders)
+    }
+
+    fn check_rows(&self, rows: u64) -> Result<()> {
+        if rows >= 2 {
+            return Ok(());
+        }
+        let problem = format!("{} left, but dependence needs at least 2", count(rows, "row"));
+        Err(Error::data(self.plan.table.place(), problem))
+    }
+
+    /// All rows and their labels; those of rbf as numbers.
+    fn rows(&self, listener: &dyn Listener) -> Result<(Array2<f64>, RowLabels, Tally)> {
+        let rbf = self.label_kernel() == LabelKernel::Rbf;
+        let source = self.source(rbf.then_some(LabelRead::Numbers))?;
+        let crew = Crew { threads: self.plan.threads(), queue: 1 };
+        let watch = Watch::new(listener, rows_stage(self.plan.table));
+        let all = collect_all(&*source, self.plan.table.rows(), crew, &watch)?;
+        let mixed = self.labels().filter(|l| l.mixes_columns());
+        let labels = match (all.labels, mixed) {
+            (Some(collect::RowLabels::Classes { ids, classes }), Some(labels)) => {
+                let rows: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
+                RowLabels::Numbers(one_hot(&classes, &labels.numeric).select(Axis(0), &rows))
+            }
+            (Some(collect::RowLabels::Classes { ids, .. }), None) => RowLabels::Classes(ids),
+            (Some(collect::RowLabels::Numbers(y)), _) => RowLabels::Numbers(y),
+            (None, _) => RowLabels::Numbers(Array2::zeros((0, 1))),
+        };
+        Ok((all.x, labels, all.tally))
+    }
+}

@@ -1,0 +1,149 @@
+//! HSIC against its formula, n × n, and the numbers that may be asked for.
+
+use super::*;
+use crate::error::Error;
+use crate::fit::{Fit, Gamma, KernelOptions, LabelOptions};
+use crate::kernel::KernelKind;
+use crate::listen::{Listener, Quiet};
+use crate::note::Note;
+use crate::solve::supervised::LabelKernel;
+use crate::source::{ArrowTable, Nulls};
+use arrow_array::{ArrayRef, Float64Array, StringArray};
+use ndarray::{Array2, ArrayView1};
+use std::sync::{Arc, Mutex};
+
+const N: usize = 60;
+
+fn rows() -> Array2<f64> {
+    Array2::from_shape_fn((N, 3), |(i, j)| ((i * 7 + j * 5 + i * i * j) % 17) as f64 / 3.0 + 40.0)
+}
+
+fn text(i: usize) -> String {
+    format!("c{}", (i * 7 % 17) / 6)
+}
+
+fn number(i: usize) -> f64 {
+    ((i * 11) % 19) as f64 / 7.0 + ((i * 7) % 17) as f64 / 9.0
+}
+
+fn table() -> ArrowTable {
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..N).map(text)));
+    let number: ArrayRef = Arc::new(Float64Array::from_iter_values((0..N).map(number)));
+    let table = ArrowTable::from(rows()).with_column("text", text).unwrap();
+    table.with_column("number", number).unwrap()
+}
+
+/// tr(K H L H) / (n−1)², all of it in memory.
+fn oracle(
+    x: &Array2<f64>,
+    k: impl Fn(&ArrayView1<f64>, &ArrayView1<f64>) -> f64,
+    l: impl Fn(usize, usize) -> f64,
+) -> f64 {
+    let n = x.nrows();
+    let k = Array2::from_shape_fn((n, n), |(i, j)| k(&x.row(i), &x.row(j)));
+    let l = Array2::from_shape_fn((n, n), |(i, j)| l(i, j));
+    let h = Array2::<f64>::eye(n) - 1.0 / n as f64;
+    let freedom = n as f64 - 1.0;
+    k.dot(&h).dot(&l).dot(&h).diag().sum() / (freedom * freedom)
+}
+
+fn linear(a: &ArrayView1<f64>, b: &ArrayView1<f64>) -> f64 {
+    a.dot(b)
+}
+
+fn rbf(a: &ArrayView1<f64>, b: &ArrayView1<f64>) -> f64 {
+    (-0.3 * (a - b).mapv(|v| v * v).sum()).exp()
+}
+
+fn labels(columns: &[&str], kernel: LabelKernel) -> LabelOptions {
+    let columns = columns.iter().map(|c| c.to_string()).collect();
+    LabelOptions { columns, kernel: Some(kernel), ..LabelOptions::default() }
+}
+
+fn rbf_options() -> KernelOptions {
+    KernelOptions { gamma: Some(Gamma::Value(0.3)), ..KernelKind::Rbf.into() }
+}
+
+fn near(found: f64, expected: f64) {
+    assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{found} against {expected}");
+}
+
+#[test]
+fn it_is_the_trace_formula() {
+    let (table, x) = (table(), rows());
+    let delta = |i: usize, j: usize| f64::from(u8::from(text(i) == text(j)));
+    let product = |i: usize, j: usize| number(i) * number(j);
+    let distance = |i: usize, j: usize| (-(number(i) - number(j)).powi(2)).exp();
+    let both = |i: usize, j: usize| delta(i, j) + product(i, j);
+    let same = |i: usize, j: usize| f64::from(u8::from(i == j));
+    type LabelKernelOf<'a> = &'a dyn Fn(usize, usize) -> f64;
+    let cases: [(LabelOptions, LabelKernelOf<'_>); 5] = [
+        (labels(&["text"], LabelKernel::Delta), &delta),
+        (labels(&["number"], LabelKernel::Linear), &product),
+        (labels(&["number"], LabelKernel::Rbf), &distance),
+        (labels(&["text", "number"], LabelKernel::Linear), &both),
+        (labels(&["text"], LabelKernel::Identity), &same),
+    ];
+    for (labels, l) in cases {
+        let hsic = Hsic::new(labels).columns(["x"]);
+        let plan = hsic.plan(&table, None).unwrap();
+        assert!(plan.streams());
+        let streamed = plan.run(&Quiet).unwrap();
+        near(streamed.hsic, oracle(&x, linear, l));
+        assert_eq!((streamed.rows, streamed.features, streamed.p_value()), (N as u64, 3, None));
+        let shuffled = hsic.clone().permutations(5).plan(&table, None).unwrap().run(&Quiet);
+        near(shuffled.unwrap().hsic, streamed.hsic);
+        let pairs = hsic.kernel(rbf_options()).plan(&table, None).unwrap().run(&Quiet).unwrap();
+        near(pairs.hsic, oracle(&x, rbf, l));
+    }
+}
+
+#[test]
+fn scores_of_a_model_are_what_its_fit_has_found() {
+    let table = table();
+    let model = Fit::spca(["text"]).columns(["x"]).components(2).plan(&table).unwrap();
+    let model = model.run(&Quiet).unwrap();
+    let plan = Hsic::new(["text"]).plan(&table, Some(&model)).unwrap();
+    let found = plan.run(&Quiet).unwrap();
+    assert_eq!(found.features, 2);
+    near(found.hsic, model.header.hsic.unwrap());
+}
+
+/// D10: one more than the largest number is not none.
+#[test]
+fn any_number_of_permutations_is_refused_by_the_budget() {
+    let table = table();
+    for permutations in [usize::MAX, usize::MAX - 1, usize::MAX / 2, 1 << 40] {
+        let hsic = Hsic::new(["text"]).columns(["x"]).permutations(permutations);
+        let Err(error) = hsic.plan(&table, None) else { panic!("{permutations}") };
+        assert!(matches!(error, Error::Budget { .. }));
+        let said = error.to_string();
+        assert!(said.starts_with("pairs of rows (most of it orders of the labels"), "{said}");
+        assert!(said.contains("ask for fewer permutations"), "{said}");
+    }
+}
+
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Listener for Notes {
+    fn note(&self, note: &Note) {
+        self.0.lock().unwrap().push(note.to_string());
+    }
+}
+
+#[test]
+fn missing_values_and_idle_options_are_told() {
+    let gaps = Float64Array::from_iter((0..N).map(|i| (i % 6 > 0).then_some(i as f64)));
+    let table = table().with_column("gaps", Arc::new(gaps)).unwrap();
+    let told = Notes::default();
+    let hsic = Hsic { nulls: Nulls::Drop, ..Hsic::new(["text"]).columns(["gaps"]) };
+    let hsic = Hsic { kernel: KernelOptions { degree: Some(2), ..Default::default() }, ..hsic };
+    let plan = hsic.plan(&table, None).unwrap();
+    assert_eq!(plan.notes()[0].to_string(), "degree has no effect on the linear kernel");
+    let found = plan.run(&told).unwrap();
+    assert_eq!((found.rows, found.dropped, found.missing), (50, 10, 10));
+    assert_eq!(*told.0.lock().unwrap(), ["10 rows of 60 dropped for 10 missing values: gaps (10)"]);
+    let error = Hsic::default().plan(&table, None).err().unwrap();
+    assert_eq!(error.to_string(), "dependence is on labels; name their column with label");
+}

@@ -1,0 +1,294 @@
+//! What a user should know of a run: values, with the sentence each of them becomes.
+//!
+//! A [`Note`] carries what it is about, so that a front end can match on it. Its sentence names
+//! options as `⟦…⟧`, which the front end writes in its own way (see [`crate::error::phrase`]).
+
+mod sentences;
+
+use crate::error::{Unconverged, plain};
+use std::fmt;
+
+/// How much a note matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// What was done.
+    Info,
+    /// What was lost, capped or assumed.
+    Note,
+    /// What may be wrong with the result.
+    Warning,
+}
+
+/// Something a user should know.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Note {
+    /// An option was given and changes nothing, or less than it seems.
+    NoEffect {
+        /// Its name.
+        option: &'static str,
+        /// The whole sentence.
+        sentence: String,
+    },
+    /// A label is among the features.
+    LabelIsFeature(String),
+    /// Rows were left out for missing values: of so many, for cells of these features.
+    RowsDropped {
+        /// Rows left out.
+        dropped: u64,
+        /// Rows read.
+        rows: u64,
+        /// Missing cells by feature.
+        missing: Vec<(String, u64)>,
+    },
+    /// Missing cells took their feature's mean.
+    CellsFilled {
+        /// Missing cells by feature.
+        missing: Vec<(String, u64)>,
+    },
+    /// Rows without a label were left out.
+    Unlabelled(u64),
+    /// Rows without the label that is scored by were left out of the scoring.
+    UnlabelledInScoring(u64),
+    /// Integers or decimals that a double cannot hold were rounded.
+    Rounded(Vec<(String, u64)>),
+    /// Constant features were left out of the standardized ones.
+    ConstantFeatures(Vec<String>),
+    /// Fewer components than asked for, because of the rank.
+    CappedAtRank {
+        /// Components kept.
+        kept: usize,
+        /// Components asked for.
+        asked: usize,
+        /// "data" or "kernel".
+        of: &'static str,
+        /// Its rank.
+        rank: usize,
+        /// Rows that counted.
+        rows: u64,
+        /// Features.
+        features: u64,
+    },
+    /// All components were asked for, and there are fewer than features.
+    RankDeficient {
+        /// Components kept.
+        kept: usize,
+        /// Features.
+        features: u64,
+    },
+    /// Fewer components than asked for, because the labels allow no more.
+    CappedByLabels {
+        /// Components kept.
+        kept: usize,
+        /// Components asked for.
+        asked: usize,
+        /// Why.
+        why: String,
+    },
+    /// Nearly every row is a class of its own.
+    ManyClasses {
+        /// Classes.
+        classes: usize,
+        /// Rows.
+        rows: u64,
+    },
+    /// Features were selected by their scores.
+    Scored {
+        /// The label.
+        by: String,
+        /// Features kept.
+        kept: usize,
+        /// Features scored.
+        of: usize,
+        /// The least score kept.
+        cut: f64,
+    },
+    /// Random Fourier features stand for the rbf kernel over labels.
+    LabelFeatures {
+        /// Distinct labels up to which it is exact.
+        exact: usize,
+        /// How many stand for it.
+        features: usize,
+        /// True when they take another pass.
+        another_pass: bool,
+    },
+    /// γ was left to the default.
+    DefaultGamma {
+        /// Features.
+        features: usize,
+    },
+    /// γ came from the median distance.
+    MedianGamma(f64),
+    /// The kernel is linear, so kernel PCA is PCA.
+    KernelIsPca,
+    /// Negative eigenvalues of an indefinite kernel were dropped.
+    NegativeEigenvalues {
+        /// How many.
+        count: usize,
+        /// True when there may be more.
+        at_least: bool,
+    },
+    /// Fewer rows differ than landmarks were asked for.
+    FewerLandmarks {
+        /// Landmarks found.
+        found: usize,
+        /// Landmarks asked for.
+        asked: usize,
+    },
+    /// Landmarks or random features stand for the kernel.
+    KernelApproximated {
+        /// "landmark" or "random feature".
+        kind: &'static str,
+        /// How many.
+        size: usize,
+        /// Their rank.
+        rank: usize,
+        /// Relative error on the sample.
+        error: f64,
+        /// Rows of the sample.
+        sample: usize,
+    },
+    /// A map back from scores was learned.
+    PreimageLearned {
+        /// Rows it interpolates between.
+        anchors: usize,
+        /// Share of the spread it does not bring back.
+        loss: f64,
+    },
+    /// ΘᵀKΘ is not quite I.
+    NotOrthonormal(f64),
+    /// A product or pass of an iteration is done.
+    Residual {
+        /// "pass" or "product".
+        what: &'static str,
+        /// Which, counted from 1.
+        number: usize,
+        /// The largest residual so far.
+        residual: f64,
+    },
+    /// An iteration has ended.
+    Iterated {
+        /// Passes, or products with a kernel matrix.
+        count: usize,
+        /// True for products.
+        products: bool,
+        /// The largest residual.
+        residual: f64,
+    },
+    /// Components that miss the tolerance are kept as they are.
+    KeptUnconverged(Unconverged),
+    /// The primal form takes over from an iteration that missed its tolerance.
+    PrimalTakesOver(Unconverged),
+    /// The whole kernel matrix is decomposed after all.
+    DenseTakesOver {
+        /// Products made.
+        products: usize,
+        /// The components asked for, where they are out of reach of products.
+        out_of_reach: Option<String>,
+    },
+    /// Products were made in f32.
+    MixedError(f64),
+    /// Subtractions have cost a state digits.
+    DigitsLost(f64),
+    /// What is left after a subtraction has few digits.
+    LittleLeft(f64),
+    /// Rows of the state were dropped for features that take no part now.
+    DroppedForOthers(u64),
+    /// A state has no covariance to tell variances by.
+    NoCovariance,
+    /// A scan keeps nothing of its label.
+    LabelNotKept,
+    /// A scan goes on from its checkpoint.
+    Resumed {
+        /// Units done.
+        units: usize,
+        /// Of so many.
+        of: usize,
+    },
+    /// Files that a state has already were passed over.
+    KnownFiles(u64),
+    /// A state whose inputs are all there already was passed over.
+    KnownState(String),
+    /// Groups did not fit the memory together.
+    GroupsSwapped {
+        /// Groups.
+        groups: usize,
+        /// How often one was written to disk.
+        swaps: u64,
+    },
+    /// A group that no model can be made of.
+    NoModel {
+        /// The state.
+        state: String,
+        /// Why.
+        why: String,
+    },
+    /// More components were asked of a model than it has.
+    ModelHasFewer {
+        /// Components asked for.
+        asked: usize,
+        /// Components of the model.
+        has: usize,
+    },
+    /// Output files of an earlier run were kept.
+    FilesKept {
+        /// Complete ones.
+        kept: usize,
+        /// Of so many.
+        of: u64,
+    },
+    /// What pre-images by ridge regression lose: a share of the rows' spread.
+    RidgeLoss(f64),
+    /// What pre-images by fixed point lose, and rows whose iteration did not settle.
+    FixedPointLoss {
+        /// Mean squared distance, where the kernel maps to.
+        distance: f64,
+        /// Rows.
+        unsettled: u64,
+    },
+    /// Rows were dropped as the model's policy says.
+    DroppedAsFitted {
+        /// Rows left out.
+        dropped: u64,
+        /// Rows read.
+        rows: u64,
+    },
+    /// Missing cells took the training mean as the model's policy says.
+    FilledAsFitted(u64),
+    /// Computed numbers beyond the range of their type.
+    Overflowed {
+        /// How many.
+        numbers: u64,
+        /// The type.
+        dtype: &'static str,
+    },
+}
+
+impl Note {
+    /// How much it matters.
+    pub fn level(&self) -> Level {
+        match self {
+            Note::Scored { .. }
+            | Note::MedianGamma(_)
+            | Note::KernelApproximated { .. }
+            | Note::PreimageLearned { .. }
+            | Note::Residual { .. }
+            | Note::Iterated { .. }
+            | Note::Resumed { .. }
+            | Note::KnownFiles(_)
+            | Note::KnownState(_)
+            | Note::GroupsSwapped { .. }
+            | Note::FilesKept { .. }
+            | Note::RidgeLoss(_)
+            | Note::FixedPointLoss { .. } => Level::Info,
+            Note::KeptUnconverged(_) | Note::DigitsLost(_) | Note::LittleLeft(_) => Level::Warning,
+            _ => Level::Note,
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&plain(&self.sentence()))
+    }
+}

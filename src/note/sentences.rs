@@ -1,0 +1,235 @@
+//! The sentence of each note.
+
+use super::Note;
+use crate::words::{count, five_digits, passes, products, some, thousands};
+
+fn by_feature(counts: &[(String, u64)]) -> String {
+    let each: Vec<String> =
+        counts.iter().map(|(name, n)| format!("{name} ({})", thousands(*n))).collect();
+    some(&each)
+}
+
+fn cells(missing: &[(String, u64)]) -> String {
+    let all = count(missing.iter().map(|(_, n)| n).sum(), "missing value");
+    format!("{all}: {}", by_feature(missing))
+}
+
+impl Note {
+    /// The sentence, options marked for [`crate::error::phrase`].
+    pub fn sentence(&self) -> String {
+        self.about_data()
+            .or_else(|| self.about_components())
+            .or_else(|| self.about_kernels())
+            .or_else(|| self.about_iterations())
+            .or_else(|| self.about_states())
+            .unwrap_or_else(|| self.about_outputs())
+    }
+
+    /// What was met in the rows, and what options did.
+    fn about_data(&self) -> Option<String> {
+        Some(match self {
+            Note::NoEffect { sentence, .. } => sentence.clone(),
+            Note::LabelIsFeature(name) => format!("label '{name}' is among the features"),
+            Note::RowsDropped { dropped, rows, missing } => {
+                let dropped = count(*dropped, "row");
+                format!("{dropped} of {} dropped for {}", thousands(*rows), cells(missing))
+            }
+            Note::CellsFilled { missing } => {
+                format!("the feature's mean put for {}", cells(missing))
+            }
+            Note::Unlabelled(rows) => format!("{} without a label dropped", count(*rows, "row")),
+            Note::UnlabelledInScoring(rows) => {
+                format!("{} without a label left out of the scoring", count(*rows, "row"))
+            }
+            Note::Rounded(features) => {
+                let features = by_feature(features);
+                format!("numbers beyond 2^53 were rounded to the nearest double: {features}")
+            }
+            Note::ConstantFeatures(names) => {
+                format!("constant, so left out of the standardized features: {}", some(names))
+            }
+            Note::Scored { by, kept, of, cut } => {
+                let all = count(*of as u64, "feature");
+                format!("scored by {by}: kept {kept} of {all}, the least score kept {cut:.4}")
+            }
+            Note::ManyClasses { classes, rows } => {
+                let rows = count(*rows, "row");
+                format!("{classes} classes for {rows}: is the label an id, or a number?")
+            }
+            Note::DroppedAsFitted { dropped, rows } => format!(
+                "{} of {} dropped for nulls, as in the fit (⟦nulls=drop⟧)",
+                count(*dropped, "row"),
+                thousands(*rows)
+            ),
+            Note::FilledAsFitted(cells) => format!(
+                "{} filled with the training mean, as in the fit (⟦nulls=mean⟧)",
+                count(*cells, "missing value")
+            ),
+            _ => return None,
+        })
+    }
+
+    /// What a decomposition gave.
+    fn about_components(&self) -> Option<String> {
+        Some(match self {
+            Note::CappedAtRank { kept, asked, of, rank, rows, features } => {
+                let (rows, features) = (count(*rows, "row"), count(*features, "feature"));
+                format!(
+                    "kept {kept} of {asked} components: the {of} has rank {rank} \
+                     ({rows} × {features})"
+                )
+            }
+            Note::RankDeficient { kept, features } => {
+                let all = count(*features, "feature");
+                format!("rank {kept} of {all}: the other directions vary by no more than rounding")
+            }
+            Note::CappedByLabels { kept, asked, why } => {
+                format!("kept {kept} of {asked} components: {why}")
+            }
+            Note::LabelFeatures { exact, features, another_pass } => format!(
+                "more than {} distinct labels, so the rbf kernel over them is approximated by \
+                 {features} random features (an entry is off by about {:.1e}){}",
+                exact,
+                (1.0 / *features as f64).sqrt(),
+                if *another_pass { "; one more pass" } else { "" }
+            ),
+            Note::NotOrthonormal(by) => format!(
+                "ΘᵀKΘ differs from I by {by:.1e}: the last components are near rounding, ask for \
+                 fewer with ⟦components⟧"
+            ),
+            Note::MixedError(error) => {
+                format!("products in f32, largest relative error of those checked {error:.1e}")
+            }
+            _ => return None,
+        })
+    }
+
+    /// What a kernel is, and what stands for it.
+    fn about_kernels(&self) -> Option<String> {
+        Some(match self {
+            Note::DefaultGamma { features } => {
+                format!("gamma is 1/{features} unless ⟦gamma⟧ says otherwise")
+            }
+            Note::MedianGamma(gamma) => format!(
+                "gamma {}: 1 over twice the median squared distance of a sample",
+                five_digits(*gamma)
+            ),
+            Note::KernelIsPca => "with a linear kernel kernel PCA is PCA, and is fitted as such \
+                                  (⟦form=exact⟧ goes by the kernel matrix)"
+                .into(),
+            Note::NegativeEigenvalues { count: n, at_least } => format!(
+                "{}{} dropped: the kernel is not positive semidefinite on these rows",
+                if *at_least { "at least " } else { "" },
+                count(*n as u64, "negative eigenvalue")
+            ),
+            Note::FewerLandmarks { found, asked } => {
+                let few = count(*found as u64, "landmark");
+                format!("{few} instead of {asked}: there are no more rows that differ")
+            }
+            Note::KernelApproximated { kind, size, rank, error, sample } => format!(
+                "{} (rank {rank}) stand for the kernel: off by {error:.2e} of its size on {}",
+                count(*size as u64, kind),
+                count(*sample as u64, "sampled row")
+            ),
+            Note::PreimageLearned { anchors, loss } => format!(
+                "pre-image: ridge over {anchors} anchors, leaves {:.2} % of the spread of rows \
+                 it was not learned from",
+                100.0 * loss
+            ),
+            _ => return None,
+        })
+    }
+
+    /// How an iteration went.
+    fn about_iterations(&self) -> Option<String> {
+        Some(match self {
+            Note::Residual { what, number, residual } => {
+                format!("{what} {number}: residual {residual:.1e}")
+            }
+            Note::Iterated { count, products: by_products, residual } => {
+                let done = if *by_products { products(*count) } else { passes(*count) };
+                format!("{done}, largest residual {residual:.1e}")
+            }
+            Note::KeptUnconverged(iteration) => iteration.outcome(),
+            Note::PrimalTakesOver(iteration) => {
+                format!("{}; the primal form fits and takes over", iteration.outcome())
+            }
+            Note::DenseTakesOver { products, out_of_reach: Some(asked) } => format!(
+                "{products} products do not reach ⟦components={asked}⟧; the whole matrix fits and \
+                 is decomposed"
+            ),
+            Note::DenseTakesOver { products, out_of_reach: None } => format!(
+                "after {products} products some components miss the tolerance; the whole matrix \
+                 fits and is decomposed"
+            ),
+            _ => return None,
+        })
+    }
+
+    /// What was met in states.
+    fn about_states(&self) -> Option<String> {
+        Some(match self {
+            Note::DigitsLost(digits) => format!(
+                "subtractions have cost this state about {digits:.0} of 16 digits; scan again for \
+                 a better one"
+            ),
+            Note::LittleLeft(digits) => format!(
+                "what is left is so little of what was there that about {digits:.0} of 16 digits \
+                 are lost"
+            ),
+            Note::DroppedForOthers(rows) => format!(
+                "{} were dropped for nulls in any feature of the state, also those that are left \
+                 out here",
+                count(*rows, "row")
+            ),
+            Note::NoCovariance => "this state has no covariance to tell variances by; scan with \
+                                   ⟦for=pca,spca⟧"
+                .into(),
+            Note::LabelNotKept => "⟦for=pca⟧ keeps nothing of the label".into(),
+            Note::Resumed { units, of } => format!("going on after {units} of {of} units"),
+            Note::KnownFiles(files) => {
+                format!("{} in the state already, passed over", count(*files, "file"))
+            }
+            Note::KnownState(path) => {
+                format!("{path}: all its inputs are there already, passed over")
+            }
+            Note::GroupsSwapped { groups, swaps } => format!(
+                "{groups} groups did not fit the memory together, {} swaps",
+                thousands(*swaps)
+            ),
+            Note::NoModel { state, why } => format!("{state}: no model: {why}"),
+            _ => return None,
+        })
+    }
+
+    /// What a second pass wrote.
+    fn about_outputs(&self) -> String {
+        match self {
+            Note::ModelHasFewer { asked, has } => {
+                format!("asked for {asked} components, the model has {has}")
+            }
+            Note::FilesKept { kept, of } => {
+                format!("{kept} of {} complete already and kept", count(*of, "file"))
+            }
+            Note::RidgeLoss(share) => format!(
+                "pre-images by ridge: {:.2} % of the rows' spread is not brought back",
+                100.0 * share
+            ),
+            Note::FixedPointLoss { distance, unsettled } => {
+                let unsettled = match unsettled {
+                    0 => String::new(),
+                    n => format!("; the iteration of {} did not come to rest", count(*n, "row")),
+                };
+                format!(
+                    "pre-images by fixed point: mean squared distance {distance:.3e} from the \
+                     projections, where the kernel maps to{unsettled}"
+                )
+            }
+            Note::Overflowed { numbers, dtype } => format!(
+                "{} beyond the range of {dtype} written as inf or NaN",
+                count(*numbers, "computed number")
+            ),
+            _ => String::new(),
+        }
+    }
+}

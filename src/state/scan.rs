@@ -1,0 +1,377 @@
+//! Tables → states, in one pass that can stop and go on.
+//!
+//! Rows are added as a fit adds them ([`SumsPass`]), unit by unit in file order, so a state gives
+//! the bytes of a fit. Holds what the plan of that fit holds; with folds the sums once per fold.
+
+use super::checkpoint::{Checkpoint, Saver, resumable};
+use super::inputs::no_twins;
+use super::{About, Group, State, StateLabels};
+use crate::accumulate::{ClassLimit, LabelSumsKind, Sums, SumsKind};
+use crate::budget::Bytes;
+use crate::error::{Error, Result};
+use crate::fit::assemble::tally_notes;
+use crate::fit::folds::{Folds, MOST_FOLDS};
+use crate::fit::run::class_limit;
+use crate::fit::sums_pass::{SumsPass, rows_stage};
+use crate::fit::{ColumnOptions, Fit, LabelOptions, Plan, Resources};
+use crate::listen::Listener;
+use crate::model::{InputEntry, Method};
+use crate::note::Note;
+use crate::solve::Form;
+use crate::source::{ArrowTable, LabelRead, Nulls, Table, Tally};
+use crate::words::megabytes;
+use arrow_schema::SchemaRef;
+
+/// A scan: which rows and columns are added up, and what is kept of them.
+///
+/// ```
+/// use eigenstream::{ArrowTable, Fit, Quiet, Scan};
+///
+/// let rows = ndarray::Array2::from_shape_fn((50, 3), |(i, j)| ((i * 5 + j * 3) % 13) as f64);
+/// let table = ArrowTable::from(rows);
+/// let state = Scan::new().plan(&table)?.run(&Quiet)?;
+/// let model = state.solve(&Fit::pca(), &Quiet)?;
+/// let fitted = Fit::pca().plan(&table)?.run(&Quiet)?;
+/// assert_eq!(model.to_bytes()?, fitted.to_bytes()?);
+/// # Ok::<(), eigenstream::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Scan {
+    /// Which columns are features.
+    pub columns: ColumnOptions,
+    /// The label columns.
+    pub labels: Vec<String>,
+    /// Numbers are classes: equal or not.
+    pub classes: bool,
+    /// The column of frequency weights.
+    pub weight: Option<String>,
+    /// What to do about missing values.
+    pub nulls: Nulls,
+    /// What is kept.
+    pub keep: Statistics,
+    /// Shares rows out to so many folds, for cross-validation; `None` for none.
+    pub folds: Option<usize>,
+    /// Seed of the folds.
+    pub seed: u64,
+    /// One state per value of this column.
+    pub by: Option<String>,
+    /// Ceilings.
+    pub resources: Resources,
+}
+
+/// What a state keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Statistics {
+    /// Everything one pass can give: S, and what there is to keep of labels.
+    #[default]
+    All,
+    /// S, for PCA.
+    Covariance,
+    /// The sums of labels, for supervised PCA and scores.
+    Labels,
+    /// Both.
+    CovarianceAndLabels,
+}
+
+impl Statistics {
+    fn covariance(self) -> bool {
+        self != Statistics::Labels
+    }
+
+    fn labels(self) -> bool {
+        self != Statistics::Covariance
+    }
+}
+
+impl Scan {
+    /// All numeric columns, everything kept.
+    pub fn new() -> Scan {
+        Scan::default()
+    }
+
+    /// What a fit reads of its rows, with `keep` of its sums.
+    pub fn of_fit(fit: &Fit, keep: Statistics) -> Scan {
+        Scan {
+            columns: fit.columns.clone(),
+            labels: fit.labels.columns.clone(),
+            classes: fit.labels.classes,
+            weight: fit.weight.clone(),
+            nulls: fit.nulls,
+            keep,
+            folds: None,
+            seed: fit.seed,
+            by: None,
+            resources: fit.resources.clone(),
+        }
+    }
+
+    /// The least that this fit can be made of: what its own pass would add up.
+    pub fn for_fit(fit: &Fit) -> Scan {
+        let labels = fit.reads_labels() || fit.scoring.is_some();
+        let covariance = !fit.reads_labels() || fit.labels.with_variance;
+        let keep = match (covariance, labels) {
+            (_, false) => Statistics::Covariance,
+            (false, true) => Statistics::Labels,
+            (true, true) => Statistics::CovarianceAndLabels,
+        };
+        let mut scan = Scan::of_fit(fit, keep);
+        if !labels {
+            // They are named in the model, and no feature; nothing else.
+            scan.columns.exclude.extend(scan.labels.drain(..).map(|n| glob::Pattern::escape(&n)));
+        }
+        scan
+    }
+
+    /// The label columns.
+    pub fn labels<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Scan {
+        Scan { labels: columns.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The column of frequency weights.
+    pub fn weight(self, column: impl Into<String>) -> Scan {
+        Scan { weight: Some(column.into()), ..self }
+    }
+
+    /// What to do about missing values.
+    pub fn nulls(self, nulls: Nulls) -> Scan {
+        Scan { nulls, ..self }
+    }
+
+    /// Shares rows out to folds.
+    pub fn folds(self, folds: usize) -> Scan {
+        Scan { folds: Some(folds), ..self }
+    }
+
+    /// The fit whose pass it is.
+    fn fit(&self) -> Fit {
+        let labelled = !self.labels.is_empty() && self.keep.labels();
+        let mut columns = self.columns.clone();
+        columns.exclude.extend(self.by.iter().map(|name| glob::Pattern::escape(name)));
+        let labels = LabelOptions {
+            columns: self.labels.clone(),
+            classes: self.classes,
+            with_variance: self.keep.covariance(),
+            ..LabelOptions::default()
+        };
+        Fit {
+            method: if labelled { Method::Spca } else { Method::Pca },
+            form: (!labelled).then_some(Form::Primal),
+            columns,
+            labels,
+            weight: self.weight.clone(),
+            nulls: self.nulls,
+            seed: self.seed,
+            resources: self.resources.clone(),
+            ..Fit::default()
+        }
+    }
+
+    /// Checks the scan against a table; no row is read.
+    pub fn plan<'t>(&self, table: &'t dyn Table) -> Result<ScanPlan<'t>> {
+        let named = matches!(self.keep, Statistics::Labels | Statistics::CovarianceAndLabels);
+        if named && self.labels.is_empty() {
+            return Error::misuse(
+                "⟦for=spca⟧ and scored need labels; name their column with ⟦label⟧",
+            );
+        }
+        let folds = match self.folds {
+            None => None,
+            Some(_) if self.by.is_some() => {
+                return Error::misuse("⟦folds⟧ and ⟦by⟧ do not go together; leave one out");
+            }
+            Some(n) if (2..=MOST_FOLDS).contains(&n) => Some(Folds::of(table, n, self.seed)),
+            Some(n) => {
+                return Error::misuse(format!("⟦folds⟧ is 2 to {MOST_FOLDS}, not {n}"));
+            }
+        };
+        let plan = self.fit().plan(table)?;
+        let kind = sums_kind(&plan, self.keep.covariance());
+        if kind.needs_means() {
+            let d = kind.features;
+            return Error::misuse(format!(
+                "⟦nulls=mean⟧ of {d} features takes two passes, and a scan is one; choose \
+                 ⟦nulls=drop⟧, or fewer than {} features",
+                crate::accumulate::SHARED_FROM
+            ));
+        }
+        let labels = plan.problem.labels.read().map(|l| StateLabels {
+            columns: l.request.columns.clone(),
+            classes: l.request.read == LabelRead::Classes,
+            numeric: l.numeric.clone(),
+        });
+        let label_lost = !self.labels.is_empty() && labels.is_none();
+        let by = self.by.clone();
+        Ok(ScanPlan { plan, kind, labels, folds, seed: self.seed, label_lost, by })
+    }
+
+    /// A state of no rows yet, for batches of this schema that another engine holds: see
+    /// [`State::update`].
+    pub fn empty(&self, schema: SchemaRef) -> Result<State> {
+        let table = ArrowTable::empty(schema);
+        let plan = self.plan(&table)?;
+        Ok(State::new(plan.about(), plan.fresh()))
+    }
+}
+
+/// Which sums a scan makes of the labels its plan reads.
+fn sums_kind(plan: &Plan<'_>, covariance: bool) -> SumsKind {
+    let labels = plan.problem.labels.read().map(|labels| match labels.request.read {
+        LabelRead::Numbers => LabelSumsKind::linear(labels.request.columns.len()),
+        LabelRead::Classes => LabelSumsKind::Classes(class_limit(plan, labels.name(), usize::MAX)),
+    });
+    SumsKind {
+        features: plan.features().len(),
+        covariance,
+        nulls: plan.problem.request.nulls,
+        labels,
+        threads: plan.threads(),
+        around: None,
+    }
+}
+
+/// A scan that is known to be possible.
+pub struct ScanPlan<'t> {
+    plan: Plan<'t>,
+    pub(super) kind: SumsKind,
+    pub(super) labels: Option<StateLabels>,
+    folds: Option<Folds>,
+    seed: u64,
+    label_lost: bool,
+    pub(super) by: Option<String>,
+}
+
+impl<'t> ScanPlan<'t> {
+    /// The fit whose pass it is.
+    pub fn plan(&self) -> &Plan<'t> {
+        &self.plan
+    }
+
+    /// What should be known before it runs.
+    pub fn notes(&self) -> Vec<Note> {
+        self.label_lost.then_some(Note::LabelNotKept).into_iter().collect()
+    }
+
+    fn n_folds(&self) -> usize {
+        self.folds.as_ref().map_or(1, |f| f.count)
+    }
+
+    /// Refuses what the budget cannot hold.
+    pub fn check(&self) -> Result<()> {
+        self.plan.check()?;
+        // S of each fold more: one per unit in flight, as the others are counted.
+        let each = 4 * 8 * (self.kind.features as u64).pow(2);
+        let more = (self.n_folds() as u64 - 1).saturating_mul(each);
+        let peak = self.plan.taken().memory.peak_bytes().saturating_add(more);
+        let budget = self.plan.budget().bytes;
+        if peak <= budget.0 {
+            return Ok(());
+        }
+        Err(Error::Budget {
+            what: format!("a scan into {} folds", self.n_folds()),
+            needs: Bytes(peak).to_string(),
+            budget: budget.to_string(),
+            hint: format!("allow ⟦memory={}⟧, or take fewer ⟦folds⟧", megabytes(peak)),
+        })
+    }
+
+    /// What the state is of, before a row is read.
+    pub(super) fn about(&self) -> About {
+        let request = &self.plan.problem.request;
+        About {
+            columns: request.features.clone(),
+            labels: self.labels.clone(),
+            nulls: request.nulls,
+            weight: request.weight.clone(),
+            precision: request.precision,
+            tally: Default::default(),
+            ledger: Vec::new(),
+            cancellation: 1.0,
+            group: None::<Group>,
+            fold_seed: self.folds.is_some().then_some(self.seed),
+            progress: None,
+            version: env!("CARGO_PKG_VERSION").into(),
+        }
+    }
+
+    pub(super) fn fresh(&self) -> Vec<Sums> {
+        (0..self.n_folds()).map(|_| Sums::new(&self.kind)).collect()
+    }
+
+    /// Adds up all rows.
+    pub fn run(&self, listener: &dyn Listener) -> Result<State> {
+        self.run_onto(None, None, listener)
+    }
+
+    /// Adds all rows to those of a state if one is given; from a checkpoint on if there is one.
+    pub fn run_onto(
+        &self,
+        onto: Option<State>,
+        checkpoint: Option<&Checkpoint>,
+        listener: &dyn Listener,
+    ) -> Result<State> {
+        self.check()?;
+        if self.by.is_some() {
+            return Error::misuse("a scan with ⟦by⟧ gives one state per group");
+        }
+        let entries = InputEntry::of(self.plan.table);
+        let mut start = match onto {
+            None => State::new(self.about(), self.fresh()),
+            Some(state) => {
+                state.agrees(&self.about(), &self.fresh())?;
+                state
+            }
+        };
+        start.admit(&entries)?;
+        no_twins(&entries)?;
+        start.about.ledger.extend(entries);
+        let source = self.plan.table.read(&self.plan.problem.request)?;
+        let of = source.units().len();
+        let mut from = 0;
+        if let Some(path) = checkpoint.map(|c| &c.path).filter(|p| p.exists()) {
+            let state = State::load(path)?;
+            from = resumable(&state, &start, of, path)?;
+            listener.note(&Note::Resumed { units: from, of });
+            start = state;
+            start.about.progress = None;
+        }
+        let pass = SumsPass {
+            source: &*source,
+            kind: &self.kind,
+            folds: self.folds.as_ref(),
+            threads: self.plan.threads(),
+            stage: rows_stage(self.plan.table),
+            listener,
+        };
+        self.add(start, &pass, from, Saver::new(checkpoint, of), listener)
+    }
+
+    /// One pass from a unit on, merged in unit order.
+    fn add(
+        &self,
+        start: State,
+        pass: &SumsPass<'_>,
+        from: usize,
+        mut saver: Saver<'_>,
+        listener: &dyn Listener,
+    ) -> Result<State> {
+        let State { mut about, mut sums } = start;
+        if let Some(limit) = self.class_limit() {
+            sums = sums.into_iter().map(|s| s.limited(limit)).collect();
+        }
+        let before: Tally = about.tally.clone();
+        let (sums, seen) =
+            pass.run(sums, from, &mut |progress| saver.save_if_due(&about, &before, &progress))?;
+        let request = &self.plan.problem.request;
+        let notes = tally_notes(&request.features, request.nulls, &seen);
+        notes.iter().for_each(|note| listener.note(note));
+        about.tally.add(seen);
+        Ok(State::new(about, sums))
+    }
+
+    fn class_limit(&self) -> Option<&ClassLimit> {
+        match &self.kind.labels {
+            Some(LabelSumsKind::Classes(limit)) => Some(limit),
+            _ => None,
+        }
+    }
+}

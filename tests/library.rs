@@ -1,0 +1,9 @@
+//! Tests that need no binary: they run with the command line and without it.
+
+mod front_door;
+mod laws;
+#[allow(dead_code)]
+mod oracle;
+mod rooms;
+#[allow(dead_code)]
+mod workdir;
