@@ -109,7 +109,7 @@ pub struct Unconverged {
     /// Passes over the data, or products with a kernel matrix.
     pub iterations: usize,
     /// What was iterated.
-    pub what: Iterated,
+    pub what: IterationKind,
     /// The largest residual over the first eigenvalue.
     pub residual: f64,
     /// What was asked for.
@@ -118,7 +118,7 @@ pub struct Unconverged {
 
 /// What an iteration multiplies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Iterated {
+pub enum IterationKind {
     /// The data, once a pass.
     Passes,
     /// A kernel matrix that is never held; holding it would take this many bytes.
@@ -133,8 +133,8 @@ impl Unconverged {
     pub(crate) fn outcome(&self) -> String {
         let Unconverged { iterations, residual, tolerance, .. } = self;
         let what = match self.what {
-            Iterated::Passes => "passes",
-            Iterated::Products { .. } => "products",
+            IterationKind::Passes => "passes",
+            IterationKind::Products { .. } => "products",
         };
         let components = crate::words::ranges(&self.components);
         format!(
@@ -148,11 +148,11 @@ impl Unconverged {
         let help = "allow more with ⟦max-passes⟧ or ⟦tolerance⟧, keep them as they are with \
                     ⟦allow-unconverged⟧, or allow";
         match self.what {
-            Iterated::Passes => format!(
+            IterationKind::Passes => format!(
                 "{outcome}; their eigenvalues are close to the next ones: {help} the memory of an \
                  exact form (a plan tells how much)"
             ),
-            Iterated::Products { whole } => {
+            IterationKind::Products { whole } => {
                 let memory = crate::words::megabytes(whole);
                 let place = place_prefix(&self.place.file);
                 format!("{place}{outcome}: {help} ⟦memory={memory}⟧ to decompose the whole matrix")

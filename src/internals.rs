@@ -2,9 +2,9 @@
 
 pub use crate::accumulate::{
     Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, CrossMoment,
-    CrossMoments, FeatureMoments, FinishedSums, FirstPass, Gram, GramSums, ImputedCovariance,
-    LabelMap, LabelMoments, LabelSumsKind, Moments, Parts, Product, Scaling, Shape, Sketch, Stored,
-    Sums, SumsKind, TiledCovariance,
+    CrossMoments, FeatureMoments, FirstPass, Gram, GramSums, ImputedCovariance, LabelMap,
+    LabelMoments, LabelSumsKind, Moments, Parts, Product, Scaling, Shape, Sketch, Stored, Sums,
+    SumsKind, SumsResult, TiledCovariance,
 };
 pub use crate::blas::{eigh, parallel, serial, syrk};
 pub use crate::budget::keep_freed_memory;

@@ -111,10 +111,11 @@ pub mod cli;
 pub mod internals;
 
 pub use apply::{
-    Applied, ApplyPlan, Dtype, KeepColumns, Layout, Preimage, PreimageLoss, Reconstruct, Transform,
+    ApplyPlan, ApplySummary, Dtype, KeepColumns, Layout, Preimage, PreimageLoss, Reconstruct,
+    Transform,
 };
 pub use budget::{Budget, Bytes, Item, MemoryPlan, Phase};
-pub use error::{Error, Iterated, Place, Result, Unconverged, phrase};
+pub use error::{Error, IterationKind, Place, Result, Unconverged, phrase};
 pub use fit::{
     Approximate, ColumnOptions, Fit, FormCost, Gamma, IterationOptions, KernelOptions,
     LabelOptions, LandmarkChoice, Plan, Resources, ScalingOptions, ScoringOptions,
@@ -133,9 +134,9 @@ pub use solve::scoring::{Keep, Score};
 pub use solve::supervised::LabelKernel;
 pub use solve::{Certificate, Form, Iteration};
 pub use source::{
-    ArrowTable, Block, ChosenColumns, Class, ClassValue, ColumnInfo, Dataset, Difference,
-    FeatureColumn, Features, InputInfo, Kind, LabelRead, LabelRequest, Labels, MissingCell, Nulls,
-    OpenedReader, Precision, ReadCost, ReadRequest, ReaderTable, Source, Table, Tally, Unit,
+    ArrowTable, Block, Class, ClassValue, ColumnInfo, ColumnKind, ColumnSelection, Dataset,
+    Difference, FeatureColumn, Features, InputInfo, LabelRead, LabelRequest, Labels, MissingCell,
+    Nulls, OpenedReader, Precision, ReadCost, ReadRequest, ReaderTable, Source, Table, Tally, Unit,
     Values, matrix_batch,
 };
 pub use state::{

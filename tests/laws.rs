@@ -3,9 +3,9 @@
 use crate::oracle::two_pass;
 use eigenstream::internals::{
     Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, CrossMoment,
-    CrossMoments, FeatureMoments, FinishedSums, FirstPass, Gram, GramSums, ImputedCovariance,
-    LabelMap, LabelMoments, LabelSumsKind, Moments, Parts, Product, Scaling, Sketch, Stored, Sums,
-    SumsKind, TiledCovariance,
+    CrossMoments, FeatureMoments, FirstPass, Gram, GramSums, ImputedCovariance, LabelMap,
+    LabelMoments, LabelSumsKind, Moments, Parts, Product, Scaling, Sketch, Stored, Sums, SumsKind,
+    SumsResult, TiledCovariance,
 };
 use eigenstream::internals::{InMemory, Watch};
 use eigenstream::{
@@ -251,7 +251,7 @@ impl Told for (CoMoment, Moments) {
     }
 }
 
-impl Told for FinishedSums {
+impl Told for SumsResult {
     fn told(&self) -> Numbers {
         let numbers = self.covariance.as_ref().map_or(Numbers::default(), |s| s.told());
         numbers.and(match &self.labels {

@@ -39,7 +39,7 @@ pub use sketch::{FirstPass, Product, Sketch};
 pub(crate) use stored::MOST_ROWS;
 pub(crate) use stored::Restored;
 pub use stored::{Parts, Stored};
-pub use sums::{FinishedSums, LabelMoments, Sums};
+pub use sums::{LabelMoments, Sums, SumsResult};
 pub use sums_kind::{LabelSumsKind, SumsKind};
 pub use tiled::TiledCovariance;
 pub(crate) use tiled::{DEPTH, SHARED_FROM};
@@ -50,9 +50,9 @@ use ndarray::{Array1, Array2, Axis, Zip};
 
 /// Sums that can be built in pieces.
 ///
-/// Laws, some of which `tests/laws.rs` checks for each implementation: a fresh accumulator is an
-/// identity of `merge`; any split of the rows agrees to rounding; merging in one fixed order gives
-/// the same bytes whoever computed the pieces.
+/// Laws: a fresh accumulator is an identity of `merge`; any split of the rows agrees to rounding
+/// (`tests/laws.rs` checks both for every implementation); merging in one fixed order gives the
+/// same bytes whoever computed the pieces.
 pub trait Accumulate: Send + Sized {
     /// What the sums become.
     type Output;

@@ -1,7 +1,7 @@
 //! Everything one pass can add up: S of the features, and what labels add. The one accumulator of
 //! every linear fit, in memory or in a state on disk.
 //!
-//! Enters: blocks, with labels where those are summed. Leaves: [`FinishedSums`]. Which sums are
+//! Enters: blocks, with labels where those are summed. Leaves: [`SumsResult`]. Which sums are
 //! made is said by a [`SumsKind`], and decided here and nowhere else, so that a fit and a scan of
 //! the same rows give the same bytes:
 //!
@@ -158,7 +158,7 @@ impl Sums {
 }
 
 impl Accumulate for Sums {
-    type Output = FinishedSums;
+    type Output = SumsResult;
 
     fn update(&mut self, block: Block) {
         match (&mut self.covariance, &mut self.labels) {
@@ -183,8 +183,8 @@ impl Accumulate for Sums {
         self.labels.as_ref().map_or(Ok(()), |labels| labels!(labels, l => l.check()))
     }
 
-    fn finish(self) -> FinishedSums {
-        FinishedSums {
+    fn finish(self) -> SumsResult {
+        SumsResult {
             covariance: self.covariance.map(|sums| covariance!(sums, s => s.finish())),
             labels: self.labels.map(|labels| match labels {
                 LabelSums::Classes(c) => LabelMoments::Classes(c.finish()),
@@ -265,7 +265,7 @@ impl Stored for Sums {
 
 /// What the sums have become.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FinishedSums {
+pub struct SumsResult {
     /// n, W, μ and S, where S was summed.
     pub covariance: Option<CoMoment>,
     /// What labels add, where there are any.
@@ -281,7 +281,7 @@ pub enum LabelMoments {
     Numbers(CrossMoments),
 }
 
-impl FinishedSums {
+impl SumsResult {
     /// n, W, μ, spread: of S where there is one, else of the labels' own sums.
     pub fn moments(&self) -> Option<&Moments> {
         let of_labels = || self.labels.as_ref().map(LabelMoments::moments);
@@ -289,8 +289,8 @@ impl FinishedSums {
     }
 
     /// Only these features.
-    pub fn select_features(self, kept: &[usize]) -> FinishedSums {
-        FinishedSums {
+    pub fn select_features(self, kept: &[usize]) -> SumsResult {
+        SumsResult {
             covariance: self.covariance.map(|c| c.select_features(kept)),
             labels: self.labels.map(|l| l.select_features(kept)),
         }

@@ -8,7 +8,7 @@ use super::options::{Dtype, Layout, Preimage};
 use super::plan::{ApplyPlan, Compute, Inverse};
 use crate::error::{Error, Place, Result};
 use crate::project::preimage::FixedPoint;
-use crate::project::{Projected, Projector};
+use crate::project::{BlockScores, Projector};
 use crate::source::{Block, Source, Tally, places};
 use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch};
 use arrow_schema::Field;
@@ -115,7 +115,7 @@ impl<'a> Batches<'a> {
                 Ok(arrays)
             }
             Compute::Rows(inverse) => {
-                let Projected { prepared, scores, .. } = self.projector.project(block, place)?;
+                let BlockScores { prepared, scores, .. } = self.projector.project(block, place)?;
                 let known = Some(prepared.view());
                 let rows = self.inverted(inverse, &scores, known, &mut totals.loss);
                 self.row_arrays(&rows, totals)
@@ -159,7 +159,7 @@ impl<'a> Batches<'a> {
 
     fn score_arrays(
         &self,
-        projected: &Projected,
+        projected: &BlockScores,
         layout: Layout,
         totals: &mut Totals,
     ) -> Result<Vec<ArrayRef>> {

@@ -23,4 +23,4 @@ mod tests;
 pub(crate) use options::DEFAULT_PREFIX;
 pub use options::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, Transform};
 pub use plan::ApplyPlan;
-pub use run::{Applied, PreimageLoss};
+pub use run::{ApplySummary, PreimageLoss};

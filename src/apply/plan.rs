@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::fit::Resources;
 use crate::model::Model;
 use crate::project::preimage::FixedPoint;
-use crate::source::{FeatureColumn, Features, Kind, Nulls, ReadCost, ReadRequest, Table};
+use crate::source::{ColumnKind, FeatureColumn, Features, Nulls, ReadCost, ReadRequest, Table};
 use crate::words::count;
 use arrow_schema::SchemaRef;
 
@@ -45,7 +45,7 @@ impl Compute {
 pub struct ApplyPlan<'m, 't> {
     pub(super) model: &'m Model,
     pub(super) table: &'t dyn Table,
-    /// Components asked for, and applied.
+    /// ComponentCount asked for, and applied.
     pub(super) asked: usize,
     pub(super) k: usize,
     pub(super) request: ReadRequest,
@@ -77,9 +77,9 @@ impl Transform {
             );
         }
         let Transform { layout, diagnostics, .. } = *self;
-        let components = Components::of(model, self.components)?;
+        let components = ComponentCount::of(model, self.components)?;
         let compute = Compute::Scores { layout, diagnostics };
-        let output = Output {
+        let output = OutputOptions {
             keep: &self.keep,
             dtype: self.dtype,
             prefix: &self.prefix,
@@ -99,7 +99,7 @@ impl Reconstruct {
         model: &'m Model,
         table: &'t dyn Table,
     ) -> Result<ApplyPlan<'m, 't>> {
-        let components = Components::of(model, self.components)?;
+        let components = ComponentCount::of(model, self.components)?;
         let inverse = inverse(model, components.k, self.preimage)?;
         let (request, compute) = if self.from_scores {
             let features = score_columns(table, &self.prefix, components.k)?;
@@ -109,7 +109,7 @@ impl Reconstruct {
         } else {
             (as_fitted(model), Compute::Rows(inverse))
         };
-        let output = Output {
+        let output = OutputOptions {
             keep: &self.keep,
             dtype: self.dtype,
             prefix: &self.prefix,
@@ -120,26 +120,26 @@ impl Reconstruct {
 }
 
 /// How many components were asked for, and are applied.
-struct Components {
+struct ComponentCount {
     asked: usize,
     k: usize,
 }
 
-impl Components {
-    fn of(model: &Model, asked: Option<usize>) -> Result<Components> {
+impl ComponentCount {
+    fn of(model: &Model, asked: Option<usize>) -> Result<ComponentCount> {
         let has = model.n_components();
         match asked {
             Some(0) => Error::misuse("⟦components⟧ must be 1 or more to cut a model to"),
             _ => {
                 let asked = asked.unwrap_or(has);
-                Ok(Components { asked, k: asked.min(has) })
+                Ok(ComponentCount { asked, k: asked.min(has) })
             }
         }
     }
 }
 
 /// What both passes are asked of their output.
-struct Output<'a> {
+struct OutputOptions<'a> {
     keep: &'a KeepColumns,
     dtype: Dtype,
     prefix: &'a str,
@@ -150,13 +150,13 @@ impl<'m, 't> ApplyPlan<'m, 't> {
     fn new(
         model: &'m Model,
         table: &'t dyn Table,
-        components: Components,
+        components: ComponentCount,
         mut request: ReadRequest,
         compute: Compute,
-        output: Output<'_>,
+        output: OutputOptions<'_>,
     ) -> Result<ApplyPlan<'m, 't>> {
         request.features.check(table)?;
-        let Components { asked, k } = components;
+        let ComponentCount { asked, k } = components;
         let computed = computed_fields(model, k, compute, output.dtype, output.prefix);
         let columns = OutputColumns::new(table, output.keep, computed)?;
         request.keep = columns.kept_names();
@@ -238,7 +238,7 @@ fn inverse(model: &Model, k: usize, asked: Option<Preimage>) -> Result<Inverse> 
 /// Where the scores are: `pc1 … pck`, or the first k elements of a vector column `pc`.
 fn score_columns(table: &dyn Table, prefix: &str, k: usize) -> Result<Features> {
     let wrong = |name: String, problem: String| Error::data(table.place().column(name), problem);
-    if let Some(Kind::Vector(value, width)) = table.kind(prefix) {
+    if let Some(ColumnKind::Vector(value, width)) = table.kind(prefix) {
         let width = width.map_or_else(|| table.vector_width(prefix), Ok)?;
         if width < k {
             return Err(wrong(format!("{prefix}[{width}]"), too_few(width)));
@@ -254,7 +254,7 @@ fn score_columns(table: &dyn Table, prefix: &str, k: usize) -> Result<Features> 
     let scalar = |i: usize| {
         let name = format!("{prefix}{i}");
         match table.kind(&name) {
-            Some(Kind::Scalar(value)) => {
+            Some(ColumnKind::Scalar(value)) => {
                 Ok(FeatureColumn { name, value: value.to_string(), width: None, elements: None })
             }
             Some(other) => Err(wrong(name, format!("is {}, not a number", other.describe()))),

@@ -29,7 +29,7 @@ const ONLY_FILE: &str = "part-000.parquet";
 
 /// What a second pass has done.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Applied {
+pub struct ApplySummary {
     /// Components applied.
     pub components: usize,
     /// Rows read.
@@ -75,7 +75,7 @@ impl ApplyPlan<'_, '_> {
     /// Gives the sink every batch, in the order of the input; `&mut Vec<RecordBatch>` keeps them.
     ///
     /// A failed or cancelled run drops the sink without finishing it.
-    pub fn run(&self, mut sink: impl Sink, listener: &dyn Listener) -> Result<Applied> {
+    pub fn run(&self, mut sink: impl Sink, listener: &dyn Listener) -> Result<ApplySummary> {
         let crew = self.crew(PieceKind::Batch)?;
         self.tell_fewer(listener);
         let encode = |batches: &mut UnitBatches<'_>, give: &mut dyn FnMut(RecordBatch)| {
@@ -101,7 +101,7 @@ impl ApplyPlan<'_, '_> {
         &self,
         output: &ParquetOutput,
         listener: &dyn Listener,
-    ) -> Result<Applied> {
+    ) -> Result<ApplySummary> {
         let crew = self.crew(PieceKind::RowGroup(output.compression))?;
         refuse_replacing(self.table.inputs(), &output.path)?;
         self.tell_fewer(listener);
@@ -121,7 +121,7 @@ impl ApplyPlan<'_, '_> {
         let totals = self.stream(crew, &done, listener, encode, &mut sink)?;
         sink.finish()?;
         let files = if output.is_one_file() { 1 } else { all - kept };
-        Ok(Applied { files, files_kept: kept, ..self.applied(&totals, listener) })
+        Ok(ApplySummary { files, files_kept: kept, ..self.applied(&totals, listener) })
     }
 
     /// The pass: workers make batches and encode them, the sink takes what they give.
@@ -205,9 +205,9 @@ impl ApplyPlan<'_, '_> {
     }
 
     /// What was done, and told.
-    fn applied(&self, totals: &Totals, listener: &dyn Listener) -> Applied {
+    fn applied(&self, totals: &Totals, listener: &dyn Listener) -> ApplySummary {
         let tally = &totals.tally;
-        let applied = Applied {
+        let applied = ApplySummary {
             components: self.k,
             rows_read: tally.rows,
             rows_written: tally.rows - tally.dropped,
@@ -229,7 +229,7 @@ fn preimage_loss(by: Preimage, loss: Loss) -> Option<PreimageLoss> {
     (loss.rows > 0).then(|| PreimageLoss { by, loss: loss.left / over, unsettled })
 }
 
-impl Applied {
+impl ApplySummary {
     /// What a user should know of it.
     fn notes(&self, dtype: Dtype) -> Vec<Note> {
         let mut notes = Vec::new();

@@ -69,7 +69,7 @@ fn fitted(table: &dyn Table, nulls: Nulls) -> Model {
     fit.plan(table).unwrap().run(&Quiet).unwrap()
 }
 
-fn collected(plan: &ApplyPlan<'_, '_>) -> (RecordBatch, Applied) {
+fn collected(plan: &ApplyPlan<'_, '_>) -> (RecordBatch, ApplySummary) {
     let mut batches = Vec::new();
     let applied = plan.run(&mut batches, &Quiet).unwrap();
     (concat_batches(plan.schema(), &batches).unwrap(), applied)

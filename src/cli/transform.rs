@@ -3,7 +3,7 @@
 use super::args::{OutputArgs, TransformArgs};
 use super::print_json;
 use super::talk::Talk;
-use crate::apply::{Applied, ApplyPlan};
+use crate::apply::{ApplyPlan, ApplySummary};
 use crate::error::Result;
 use crate::model::Model;
 use crate::source::Dataset;
@@ -33,7 +33,7 @@ pub(super) fn write(plan: &ApplyPlan<'_, '_>, output: &OutputArgs, talk: &Talk) 
     if output.json { print_json(&summary(&done, output, seconds)) } else { Ok(()) }
 }
 
-fn summary(done: &Applied, output: &OutputArgs, seconds: f64) -> serde_json::Value {
+fn summary(done: &ApplySummary, output: &OutputArgs, seconds: f64) -> serde_json::Value {
     json!({
         "output": output.output,
         "n_files": done.files,

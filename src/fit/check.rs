@@ -14,7 +14,7 @@ use crate::solve::rules::Components;
 use crate::solve::scoring::{Keep, Score};
 use crate::solve::supervised::LabelKernel;
 use crate::source::labels::{self, LabelRead, LabelRequest};
-use crate::source::{ChosenColumns, ColumnChoice, Features, Kind, Nulls, Precision};
+use crate::source::{ColumnChoice, ColumnKind, ColumnSelection, Features, Nulls, Precision};
 use crate::source::{ReadRequest, Table};
 use std::path::PathBuf;
 
@@ -149,7 +149,7 @@ impl ScoringProblem {
 
 impl FitProblem {
     /// Checks a fit against a table; gives the columns it has chosen, too.
-    pub(crate) fn new(fit: &Fit, table: &dyn Table) -> Result<(FitProblem, ChosenColumns)> {
+    pub(crate) fn new(fit: &Fit, table: &dyn Table) -> Result<(FitProblem, ColumnSelection)> {
         let scored_by = fit.scoring.iter().map(|s| &s.by);
         let reserved = fit.weight.iter().chain(&fit.labels.columns).chain(scored_by);
         let choice = ColumnChoice {
@@ -248,7 +248,7 @@ pub(crate) fn label_problem(
     for name in columns {
         match table.kind(name) {
             Some(kind) if labels::is_class(kind) => classes = true,
-            Some(Kind::Scalar(_)) | None => {}
+            Some(ColumnKind::Scalar(_)) | None => {}
             Some(other) => {
                 return Error::misuse(format!(
                     "⟦label⟧ '{name}' is {}; a label is a string, a bool or a number per row",
@@ -279,7 +279,7 @@ pub(crate) fn label_problem(
 }
 
 fn check_rbf_labels(fit: &Fit, table: &dyn Table, columns: &[String]) -> Result<()> {
-    let text = |name: &&String| matches!(table.kind(name), Some(Kind::Other(_)));
+    let text = |name: &&String| matches!(table.kind(name), Some(ColumnKind::Other(_)));
     if let Some(name) = columns.iter().find(text) {
         return Error::misuse(format!(
             "⟦label-kernel=rbf⟧ needs numbers, but label '{name}' is text; use delta"
@@ -302,7 +302,7 @@ fn scoring(fit: &Fit, options: &ScoringOptions, table: &dyn Table) -> Result<Sco
 fn check_weight(fit: &Fit, table: &dyn Table) -> Result<()> {
     let Some(name) = &fit.weight else { return Ok(()) };
     match table.kind(name) {
-        Some(Kind::Scalar(_)) | None => Ok(()),
+        Some(ColumnKind::Scalar(_)) | None => Ok(()),
         Some(other) => Error::misuse(format!(
             "⟦weight⟧ '{name}' is {}; weights are one number per row",
             other.describe()

@@ -12,7 +12,7 @@ use super::sums_pass::feature_moments;
 use crate::accumulate::{Moments, Scaling};
 use crate::budget::{PROGRAM_BYTES, release_freed_memory};
 use crate::collect::{AllRows, RowLabels, collect_all};
-use crate::error::{Error, Iterated, Place, Result, Unconverged};
+use crate::error::{Error, IterationKind, Place, Result, Unconverged};
 use crate::kernel::ridge::LEARNED_FROM;
 use crate::kernel::{Basis, Comparands, Kernel, KernelKind, KernelMap, Ridge};
 use crate::model::{KernelParts, KernelReport, PreimageReport};
@@ -193,7 +193,7 @@ impl Run<'_> {
             place: self.plan.table.place(),
             components: iteration.unconverged.clone(),
             iterations: iteration.passes,
-            what: Iterated::Products { whole },
+            what: IterationKind::Products { whole },
             residual: solution.certificate.max_residual,
             tolerance: iteration.tolerance,
         };

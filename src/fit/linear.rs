@@ -5,7 +5,7 @@ use super::check::LabelProblem;
 use super::labels::EXACT_LABELS;
 use super::run::Run;
 use super::sums_pass::{SumsPass, feature_moments, rows_stage};
-use crate::accumulate::{Accumulate, CoMoment, FinishedSums, LabelMap, LabelSumsKind, SumsKind};
+use crate::accumulate::{Accumulate, CoMoment, LabelMap, LabelSumsKind, SumsKind, SumsResult};
 use crate::budget::release_freed_memory;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -21,7 +21,7 @@ impl Run<'_> {
         request: &ReadRequest,
         covariance: bool,
         labels: Option<LabelSumsKind>,
-    ) -> Result<(FinishedSums, Tally)> {
+    ) -> Result<(SumsResult, Tally)> {
         let source = self.plan.table.read(request)?;
         let (features, nulls, threads) = (request.features.len(), request.nulls, self.threads);
         let mut kind = SumsKind { features, covariance, nulls, labels, threads, around: None };
@@ -33,7 +33,7 @@ impl Run<'_> {
         self.sums_of(&*source, &kind)
     }
 
-    fn sums_of(&self, source: &dyn Source, kind: &SumsKind) -> Result<(FinishedSums, Tally)> {
+    fn sums_of(&self, source: &dyn Source, kind: &SumsKind) -> Result<(SumsResult, Tally)> {
         let pass = SumsPass {
             source,
             kind,
@@ -118,6 +118,6 @@ impl Run<'_> {
     }
 }
 
-fn covariance_of(sums: FinishedSums) -> Result<CoMoment> {
+fn covariance_of(sums: SumsResult) -> Result<CoMoment> {
     sums.covariance.ok_or_else(|| Error::Internal("a pass for S has not summed it".into()))
 }

@@ -19,7 +19,7 @@ use crate::scratch;
 use crate::solve::kernel_matrix::{self, SPILL_FROM};
 use crate::solve::kernel_pca::DENSE_UP_TO;
 use crate::solve::{Form, randomized};
-use crate::source::{ChosenColumns, Features, LabelRead, Storage, Table, columnwise};
+use crate::source::{ColumnSelection, Features, LabelRead, Storage, Table, columnwise};
 use crate::words::{count, megabytes};
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub(crate) const PLANNED_CLASSES: u64 = 100;
 pub struct Plan<'t> {
     pub(crate) table: &'t dyn Table,
     pub(crate) problem: FitProblem,
-    pub(crate) columns: ChosenColumns,
+    pub(crate) columns: ColumnSelection,
     pub(crate) work: Workload,
     forms: Vec<FormCost>,
     taken: usize,
@@ -60,7 +60,11 @@ impl Fit {
 }
 
 impl<'t> Plan<'t> {
-    fn new(table: &'t dyn Table, problem: FitProblem, columns: ChosenColumns) -> Result<Plan<'t>> {
+    fn new(
+        table: &'t dyn Table,
+        problem: FitProblem,
+        columns: ColumnSelection,
+    ) -> Result<Plan<'t>> {
         let work = workload(table, &problem)?;
         let forms = work.forms(&problem.budget);
         let (taken, reason) = choose(&forms, &work, problem.form, problem.tolerance());
@@ -85,7 +89,7 @@ impl<'t> Plan<'t> {
     pub(super) fn of_kept(&self, kept: &[usize]) -> Result<Plan<'t>> {
         let problem = self.problem.of_kept(kept);
         let columns =
-            ChosenColumns { features: problem.request.features.clone(), passed_over: Vec::new() };
+            ColumnSelection { features: problem.request.features.clone(), passed_over: Vec::new() };
         Plan::new(self.table, problem, columns)
     }
 
@@ -115,7 +119,7 @@ impl<'t> Plan<'t> {
     }
 
     /// The columns that were chosen, and those that were passed over.
-    pub fn columns(&self) -> &ChosenColumns {
+    pub fn columns(&self) -> &ColumnSelection {
         &self.columns
     }
 

@@ -4,7 +4,7 @@ use super::assemble::Decomposition;
 use super::options::cores;
 use super::run::Run;
 use crate::accumulate::{Accumulate, Product, Sketch};
-use crate::error::{Error, Iterated, Result, Unconverged};
+use crate::error::{Error, IterationKind, Result, Unconverged};
 use crate::note::Note;
 use crate::pass;
 use crate::solve::Form;
@@ -34,7 +34,7 @@ impl Run<'_> {
             place: self.plan.table.place(),
             components,
             iterations: passes,
-            what: Iterated::Passes,
+            what: IterationKind::Passes,
             residual: solution.certificate.max_residual,
             tolerance: problem.tolerance(),
         };

@@ -57,7 +57,7 @@ impl Plan<'_> {
 }
 
 /// What a pass that scores has given.
-struct Scored {
+struct ScoringPass {
     kept: Vec<usize>,
     scores: FeatureScores,
     /// The fit of the kept features, where the same pass gave it.
@@ -155,7 +155,7 @@ impl Run<'_> {
     }
 
     /// The scores, and the fit too where one pass gives both.
-    fn score(&self, scoring: &ScoringProblem) -> Result<Scored> {
+    fn score(&self, scoring: &ScoringProblem) -> Result<ScoringPass> {
         let (plan, problem) = (self.plan, &self.plan.problem);
         let request = ReadRequest {
             labels: Some(scoring.label.clone()),
@@ -198,7 +198,7 @@ impl Run<'_> {
                 None => None,
             },
         };
-        Ok(Scored { kept, scores, decomposition })
+        Ok(ScoringPass { kept, scores, decomposition })
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct SumsPass<'a> {
 }
 
 /// What has been added up after some units.
-pub(crate) struct Progress<'a> {
+pub(crate) struct UnitProgress<'a> {
     /// Units that are in the sums, all of them whole.
     pub(crate) units: usize,
     pub(crate) sums: &'a [Sums],
@@ -33,7 +33,7 @@ pub(crate) struct Progress<'a> {
 }
 
 /// Told after units; may save what there is.
-pub(crate) type AfterUnit<'a> = dyn FnMut(Progress<'_>) -> Result<()> + 'a;
+pub(crate) type AfterUnit<'a> = dyn FnMut(UnitProgress<'_>) -> Result<()> + 'a;
 
 impl SumsPass<'_> {
     /// One set of sums of all rows.
@@ -71,21 +71,22 @@ impl SumsPass<'_> {
 
     /// Workers add up units of their own.
     fn add_units(&self, adding: &mut Adding, from: usize, after: &mut AfterUnit<'_>) -> Result<()> {
-        let work = |unit: usize, blocks: &mut Blocks<'_>, out: &Output<(Vec<Sums>, Tally)>| {
-            let (mut parts, mut tally) = (self.fresh(), Tally::default());
-            for block in blocks {
-                let mut block = block?;
-                let more = std::mem::take(&mut block.tally);
-                let split = self.split(unit, tally.rows, block);
-                tally.add(more);
-                for (sums, part) in parts.iter_mut().zip(split) {
-                    sums.update(part);
-                    sums.check()?;
+        let work =
+            |unit: usize, blocks: &mut pass::Blocks<'_>, out: &Output<(Vec<Sums>, Tally)>| {
+                let (mut parts, mut tally) = (self.fresh(), Tally::default());
+                for block in blocks {
+                    let mut block = block?;
+                    let more = std::mem::take(&mut block.tally);
+                    let split = self.split(unit, tally.rows, block);
+                    tally.add(more);
+                    for (sums, part) in parts.iter_mut().zip(split) {
+                        sums.update(part);
+                        sums.check()?;
+                    }
                 }
-            }
-            out.give((parts, tally));
-            Ok(())
-        };
+                out.give((parts, tally));
+                Ok(())
+            };
         pass::map_from(
             self.source,
             from,
@@ -96,7 +97,7 @@ impl SumsPass<'_> {
                 adding.sums.iter_mut().zip(parts).for_each(|(all, part)| all.merge(part));
                 adding.seen.add(more);
                 adding.sums.iter().try_for_each(Accumulate::check)?;
-                after(Progress { units: unit + 1, sums: &adding.sums, seen: &adding.seen })
+                after(UnitProgress { units: unit + 1, sums: &adding.sums, seen: &adding.seen })
             },
         )
     }
@@ -108,17 +109,18 @@ impl SumsPass<'_> {
         from: usize,
         after: &mut AfterUnit<'_>,
     ) -> Result<()> {
-        let work = |unit: usize, blocks: &mut Blocks<'_>, out: &Output<(Vec<Block>, Tally)>| {
-            let mut read = 0;
-            for block in blocks {
-                let mut block = block?;
-                let more = std::mem::take(&mut block.tally);
-                let first = read;
-                read += more.rows;
-                out.give((self.split(unit, first, block), more));
-            }
-            Ok(())
-        };
+        let work =
+            |unit: usize, blocks: &mut pass::Blocks<'_>, out: &Output<(Vec<Block>, Tally)>| {
+                let mut read = 0;
+                for block in blocks {
+                    let mut block = block?;
+                    let more = std::mem::take(&mut block.tally);
+                    let first = read;
+                    read += more.rows;
+                    out.give((self.split(unit, first, block), more));
+                }
+                Ok(())
+            };
         let mut current = from;
         pass::map_from(
             self.source,
@@ -128,7 +130,7 @@ impl SumsPass<'_> {
             work,
             |unit, (parts, more)| {
                 if unit > current {
-                    after(Progress { units: unit, sums: &adding.sums, seen: &adding.seen })?;
+                    after(UnitProgress { units: unit, sums: &adding.sums, seen: &adding.seen })?;
                     current = unit;
                 }
                 adding.sums.iter_mut().zip(parts).for_each(|(sums, part)| sums.update(part));
@@ -145,8 +147,6 @@ impl SumsPass<'_> {
         folds.split(unit.input, unit.first_row + read, &block)
     }
 }
-
-type Blocks<'a> = dyn Iterator<Item = Result<Block>> + 'a;
 
 struct Adding {
     sums: Vec<Sums>,

@@ -14,7 +14,7 @@
 use super::assemble::{Decomposition, FeatureScores, LabelOutcome, ModelContext};
 use super::check::{LabelProblem, ScoringProblem};
 use super::options::cores;
-use crate::accumulate::{ClassMoments, FinishedSums, LabelMoments, Moments};
+use crate::accumulate::{ClassMoments, LabelMoments, Moments, SumsResult};
 use crate::error::Result;
 use crate::model::{ClassReport, LabelReport, ScoringReport};
 use crate::note::Note;
@@ -56,7 +56,7 @@ impl ModelContext<'_> {
     pub(crate) fn supervise(
         &self,
         labels: &LabelProblem,
-        sums: FinishedSums,
+        sums: SumsResult,
         tally: Tally,
         random: bool,
     ) -> Result<Decomposition> {

@@ -18,7 +18,7 @@ const CLASSES: usize = 4;
 /// What kind of data to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub(crate) enum Kind {
+pub(crate) enum DatasetKind {
     /// id and f64 columns of low rank plus noise.
     Lowrank,
     /// id and one FixedSizeList column of f32, rows of length 1.
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
 
 /// A kind with its random constants.
 pub(super) struct Recipe {
-    kind: Kind,
+    kind: DatasetKind,
     /// RANK × d, rows scaled by their deviation.
     basis: Array2<f64>,
     mean: Array1<f64>,
@@ -49,26 +49,26 @@ pub(super) struct Recipe {
 
 impl Recipe {
     /// Draws the constants.
-    pub(super) fn new(kind: Kind, columns: Option<usize>, seed: u64) -> Result<Recipe> {
+    pub(super) fn new(kind: DatasetKind, columns: Option<usize>, seed: u64) -> Result<Recipe> {
         let d = columns.unwrap_or(match kind {
-            Kind::Embedding => 128,
-            Kind::Wide => 2_000,
-            Kind::Types => 6,
+            DatasetKind::Embedding => 128,
+            DatasetKind::Wide => 2_000,
+            DatasetKind::Types => 6,
             _ => 16,
         });
         let mut rng = Pcg64::new(u128::from(seed), 0);
-        let directions = if kind == Kind::Rings { 2 } else { RANK }.min(d);
+        let directions = if kind == DatasetKind::Rings { 2 } else { RANK }.min(d);
         let gaussian =
             Array2::from_shape_simple_fn((d, directions), || rng.sample::<f64, _>(StandardNormal));
         let (orthonormal, _) = gaussian.qr().map_err(|e| Error::Internal(format!("QR: {e}")))?;
         let mut basis = orthonormal.t().as_standard_layout().into_owned();
-        if kind != Kind::Rings {
+        if kind != DatasetKind::Rings {
             for (i, mut row) in basis.rows_mut().into_iter().enumerate() {
                 row *= 10.0 * 0.6f64.powi(i as i32);
             }
         }
-        let offset = if kind == Kind::Offset { 1e8 } else { 0.0 };
-        let spread = if kind == Kind::Embedding { 0.1 } else { 5.0 };
+        let offset = if kind == DatasetKind::Offset { 1e8 } else { 0.0 };
+        let spread = if kind == DatasetKind::Embedding { 0.1 } else { 5.0 };
         let mean = Array1::from_shape_simple_fn(d, || {
             offset + spread * rng.sample::<f64, _>(StandardNormal)
         });
@@ -82,7 +82,7 @@ impl Recipe {
     /// Rows per row group when none are given.
     pub(super) fn row_group(&self) -> usize {
         match self.kind {
-            Kind::Smallgroups => 100,
+            DatasetKind::Smallgroups => 100,
             _ => ((1 << 21) / self.d()).clamp(64, 65_536),
         }
     }
@@ -102,23 +102,23 @@ impl Recipe {
 
     /// The columns.
     pub(super) fn schema(&self) -> SchemaRef {
-        let nullable = self.kind == Kind::Nulls;
+        let nullable = self.kind == DatasetKind::Nulls;
         let id = Field::new("id", DataType::Int64, false);
         let xs = |t: DataType| {
             (0..self.d()).map(move |j| Field::new(format!("x{j}"), t.clone(), nullable))
         };
         let fields: Vec<Field> = match self.kind {
-            Kind::Embedding => {
+            DatasetKind::Embedding => {
                 vec![id, Field::new("embedding", vector_type(DataType::Float32, self.d()), false)]
             }
-            Kind::Wide => xs(DataType::Float32).collect(),
-            Kind::Rings => {
+            DatasetKind::Wide => xs(DataType::Float32).collect(),
+            DatasetKind::Rings => {
                 xs(DataType::Float64).chain([Field::new("ring", DataType::Int32, false)]).collect()
             }
-            Kind::Labels => {
+            DatasetKind::Labels => {
                 std::iter::once(id).chain(xs(DataType::Float64)).chain(label_fields()).collect()
             }
-            Kind::Types => type_fields(),
+            DatasetKind::Types => type_fields(),
             _ => std::iter::once(id).chain(xs(DataType::Float64)).collect(),
         };
         Arc::new(Schema::new(fields))
@@ -129,9 +129,9 @@ impl Recipe {
         let id: ArrayRef =
             Arc::new(Int64Array::from_iter_values(first as i64..(first as i64 + rows as i64)));
         let columns: Vec<ArrayRef> = match self.kind {
-            Kind::Rings => self.rings(rng, rows),
-            Kind::Types => self.types(rng, rows)?,
-            Kind::Embedding => {
+            DatasetKind::Rings => self.rings(rng, rows),
+            DatasetKind::Types => self.types(rng, rows)?,
+            DatasetKind::Embedding => {
                 let mut x = self.low_rank(rng, rows);
                 for mut row in x.rows_mut() {
                     let norm = row.dot(&row).sqrt();
@@ -140,14 +140,16 @@ impl Recipe {
                 let values: Float32Array = x.iter().map(|v| *v as f32).collect();
                 vec![id, vector(Arc::new(values), self.d())?]
             }
-            Kind::Wide => self.low_rank(rng, rows).columns().into_iter().map(single).collect(),
-            Kind::Nulls => {
+            DatasetKind::Wide => {
+                self.low_rank(rng, rows).columns().into_iter().map(single).collect()
+            }
+            DatasetKind::Nulls => {
                 let x = self.low_rank(rng, rows);
                 std::iter::once(id)
                     .chain(x.columns().into_iter().map(|c| with_nulls(rng, c)))
                     .collect()
             }
-            Kind::Labels => self.labelled(rng, id, rows)?,
+            DatasetKind::Labels => self.labelled(rng, id, rows)?,
             _ => std::iter::once(id)
                 .chain(self.low_rank(rng, rows).columns().into_iter().map(double))
                 .collect(),

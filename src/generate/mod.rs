@@ -9,7 +9,7 @@
 
 mod kinds;
 
-pub(crate) use kinds::Kind;
+pub(crate) use kinds::DatasetKind;
 
 use crate::error::{Error, Result};
 use crate::listen::{Listener, Stage, Watch};
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Generate {
     /// What kind of data.
-    pub(crate) kind: Kind,
+    pub(crate) kind: DatasetKind,
     /// The directory to write.
     pub(crate) output: PathBuf,
     /// Rows in all files.
@@ -41,7 +41,7 @@ pub(crate) struct Generate {
 
 /// What was made. Prints as "data: 2 files, 10,000 rows of columns id, x0, … x15".
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Generated {
+pub(crate) struct GenerateSummary {
     /// The directory.
     pub(crate) output: PathBuf,
     /// Files in it.
@@ -52,7 +52,7 @@ pub(crate) struct Generated {
     pub(crate) columns: String,
 }
 
-impl fmt::Display for Generated {
+impl fmt::Display for GenerateSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (files, rows) = (count(u64::from(self.files), "file"), count(self.rows, "row"));
         write!(f, "{}: {files}, {rows} of {}", self.output.display(), self.columns)
@@ -76,7 +76,7 @@ impl Generate {
     }
 
     /// Writes the dataset.
-    pub(crate) fn run(&self, listener: &dyn Listener) -> Result<Generated> {
+    pub(crate) fn run(&self, listener: &dyn Listener) -> Result<GenerateSummary> {
         self.check()?;
         let recipe = Recipe::new(self.kind, self.columns, self.seed)?;
         let name = |f: u32| PathBuf::from(format!("part-{f:03}.parquet"));
@@ -90,7 +90,7 @@ impl Generate {
         drop(watch);
         sink.finish()?;
         let Generate { output, files, rows, .. } = self.clone();
-        Ok(Generated { output, files, rows, columns: recipe.describe() })
+        Ok(GenerateSummary { output, files, rows, columns: recipe.describe() })
     }
 
     fn file(
@@ -127,7 +127,7 @@ mod tests {
     use crate::listen::Quiet;
     use crate::source::{Dataset, inputs};
 
-    fn options(kind: Kind, output: PathBuf) -> Generate {
+    fn options(kind: DatasetKind, output: PathBuf) -> Generate {
         let (rows, columns, row_group) = (1_001, None, None);
         Generate { kind, output, rows, columns, files: 2, row_group, seed: 1 }
     }
@@ -137,7 +137,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let make = |name: &str, seed: u64| {
             let output = dir.path().join(name);
-            let generate = Generate { seed, ..options(Kind::Labels, output.clone()) };
+            let generate = Generate { seed, ..options(DatasetKind::Labels, output.clone()) };
             let made = generate.run(&Quiet).unwrap();
             let end = "2 files, 1,001 rows of columns id, x0, x1, … weight";
             assert!(made.to_string().ends_with(end), "{made}");
@@ -148,7 +148,7 @@ mod tests {
         };
         assert_eq!(make("a", 7), make("b", 7));
         assert_ne!(make("c", 8), make("d", 9));
-        let none = Generate { files: 0, ..options(Kind::Wide, dir.path().join("e")) };
+        let none = Generate { files: 0, ..options(DatasetKind::Wide, dir.path().join("e")) };
         assert_eq!(none.run(&Quiet).unwrap_err().to_string(), "files must be 1 or more");
     }
 }

@@ -15,7 +15,7 @@ use crate::kernel::Kernel;
 use crate::listen::{Listener, Watch};
 use crate::note::Note;
 use crate::project::Projector;
-use crate::solve::hsic::{Dependence, RowLabels, linear_traces, permutations};
+use crate::solve::hsic::{Dependence, LabelValues, linear_traces, permutations};
 use crate::solve::supervised::{LabelKernel, one_hot};
 use crate::source::{LabelRead, MappedSource, ReadRequest, Source, Tally};
 use crate::words::count;
@@ -215,7 +215,7 @@ impl HsicPlan<'_> {
     }
 
     /// tr(K H L H) for the labels as they are, then in other orders.
-    fn traces(&self, x: &Array2<f64>, labels: &RowLabels, kernel: Kernel) -> Vec<f64> {
+    fn traces(&self, x: &Array2<f64>, labels: &LabelValues, kernel: Kernel) -> Vec<f64> {
         let orders = permutations(x.nrows(), self.permutations, self.seed);
         let factored = matches!(self.label_kernel(), LabelKernel::Delta | LabelKernel::Linear);
         if factored && matches!(kernel, Kernel::Linear { .. }) {
@@ -241,7 +241,7 @@ impl HsicPlan<'_> {
     }
 
     /// All rows and their labels; those of rbf as numbers.
-    fn rows(&self, listener: &dyn Listener) -> Result<(Array2<f64>, RowLabels, Tally)> {
+    fn rows(&self, listener: &dyn Listener) -> Result<(Array2<f64>, LabelValues, Tally)> {
         let rbf = self.label_kernel() == LabelKernel::Rbf;
         let source = self.source(rbf.then_some(LabelRead::Numbers))?;
         let crew = Crew { threads: self.plan.threads(), queue: 1 };
@@ -251,11 +251,11 @@ impl HsicPlan<'_> {
         let labels = match (all.labels, mixed) {
             (Some(collect::RowLabels::Classes { ids, classes }), Some(labels)) => {
                 let rows: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
-                RowLabels::Numbers(one_hot(&classes, &labels.numeric).select(Axis(0), &rows))
+                LabelValues::Numbers(one_hot(&classes, &labels.numeric).select(Axis(0), &rows))
             }
-            (Some(collect::RowLabels::Classes { ids, .. }), None) => RowLabels::Classes(ids),
-            (Some(collect::RowLabels::Numbers(y)), _) => RowLabels::Numbers(y),
-            (None, _) => RowLabels::Numbers(Array2::zeros((0, 1))),
+            (Some(collect::RowLabels::Classes { ids, .. }), None) => LabelValues::Classes(ids),
+            (Some(collect::RowLabels::Numbers(y)), _) => LabelValues::Numbers(y),
+            (None, _) => LabelValues::Numbers(Array2::zeros((0, 1))),
         };
         Ok((all.x, labels, all.tally))
     }

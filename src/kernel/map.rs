@@ -102,7 +102,7 @@ pub struct Comparer<'a> {
 }
 
 /// Some rows under a kernel map.
-pub struct Compared {
+pub struct KernelScores {
     /// k × rows.
     pub scores: Array2<f64>,
     /// ‖φ(x) − φ̄‖² of each.
@@ -127,7 +127,7 @@ impl Comparer<'_> {
 
     /// Scores of prepared rows on the first k components, and their distances from the mean, on so
     /// many threads.
-    pub fn compare(&self, x: ArrayView2<'_, f64>, k: usize, threads: usize) -> Compared {
+    pub fn compare(&self, x: ArrayView2<'_, f64>, k: usize, threads: usize) -> KernelScores {
         let rows = x.nrows();
         let parts: Vec<Range<usize>> =
             (0..rows).step_by(TILE_ROWS).map(|i| i..(i + TILE_ROWS).min(rows)).collect();
@@ -139,7 +139,7 @@ impl Comparer<'_> {
             scores.slice_mut(s![.., part.clone()]).assign(&some_scores);
             lengths.slice_mut(s![part]).assign(&some_lengths);
         }
-        Compared { scores, lengths }
+        KernelScores { scores, lengths }
     }
 
     fn part(&self, x: ArrayView2<'_, f64>, k: usize) -> (Array2<f64>, Array1<f64>) {

@@ -38,7 +38,7 @@ pub struct Ridge {
 
 /// How well it goes back.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Learned {
+pub struct RidgeFit {
     /// ρ over the mean of the diagonal.
     pub ridge: f64,
     /// Σ‖x − x̂‖² / Σ‖x − x̄‖² on rows that were held out.
@@ -52,7 +52,7 @@ impl Ridge {
         scores: &Array2<f64>,
         rows: &Array2<f64>,
         threads: usize,
-    ) -> Result<(Ridge, Learned)> {
+    ) -> Result<(Ridge, RidgeFit)> {
         let n = rows.nrows();
         let held_out = |i: &usize| i % HELD_OUT == HELD_OUT - 1 && n > HELD_OUT;
         let (out, within): (Vec<usize>, Vec<usize>) = (0..n).partition(held_out);
@@ -88,7 +88,7 @@ impl Ridge {
         }
         let (loss, ridge, coefficients) =
             best.ok_or_else(|| Error::Internal("no ridge could be solved for".into()))?;
-        Ok((Ridge { anchors, coefficients, mean, gamma }, Learned { ridge, loss }))
+        Ok((Ridge { anchors, coefficients, mean, gamma }, RidgeFit { ridge, loss }))
     }
 
     /// Prepared rows for scores (rows × k).

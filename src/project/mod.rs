@@ -39,7 +39,7 @@ pub(crate) struct Projector<'a> {
 }
 
 /// Some rows and their scores.
-pub(crate) struct Projected {
+pub(crate) struct BlockScores {
     /// rows × d, as the components see them.
     pub prepared: Array2<f64>,
     /// k × rows: the scores of a component are contiguous, as Parquet wants them.
@@ -91,16 +91,16 @@ impl<'a> Projector<'a> {
         &self,
         block: Block,
         place: impl Fn(usize) -> Place,
-    ) -> Result<Projected> {
+    ) -> Result<BlockScores> {
         let prepared = self.prepare.apply(block, place)?;
         Ok(match (&self.model.projection, &self.comparer) {
             (Projection::Kernel(_), Some(comparer)) => {
                 let compared = comparer.compare(prepared.view(), self.k, self.threads);
-                Projected { prepared, scores: compared.scores, lengths: Some(compared.lengths) }
+                BlockScores { prepared, scores: compared.scores, lengths: Some(compared.lengths) }
             }
             (Projection::Linear(components), _) => {
                 let scores = self.components(components).dot(&prepared.t());
-                Projected { prepared, scores, lengths: None }
+                BlockScores { prepared, scores, lengths: None }
             }
             (Projection::Kernel(_), None) => unreachable!("a kernel map has a comparer"),
         })
@@ -140,8 +140,8 @@ impl<'a> Projector<'a> {
     }
 
     /// Distance to the subspace and within it.
-    pub(crate) fn diagnostics(&self, projected: &Projected) -> Diagnostics {
-        let Projected { prepared, scores, lengths } = projected;
+    pub(crate) fn diagnostics(&self, projected: &BlockScores) -> Diagnostics {
+        let BlockScores { prepared, scores, lengths } = projected;
         let error = match (&self.model.projection, lengths) {
             (Projection::Linear(components), _) => {
                 let residual = prepared - &scores.t().dot(&self.components(components));

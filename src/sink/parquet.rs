@@ -258,7 +258,7 @@ pub(crate) struct RowGroup {
 }
 
 /// Where the files go.
-enum Target {
+enum ParquetTarget {
     /// One file for all inputs.
     One(StagedFile),
     /// One per input.
@@ -267,7 +267,7 @@ enum Target {
 
 /// Parquet files, one for all inputs or one for each.
 pub(crate) struct ParquetSink {
-    target: Target,
+    target: ParquetTarget,
     path: PathBuf,
     schema: SchemaRef,
     properties: WriterProperties,
@@ -292,9 +292,9 @@ impl ParquetSink {
         let (one, out) = (output.is_one_file(), &output.path);
         let files = if one { 1 } else { relative.len() };
         let target = if one {
-            Target::One(StagedFile::create(out)?)
+            ParquetTarget::One(StagedFile::create(out)?)
         } else {
-            Target::Each(StagedDir::create(out, relative, key)?)
+            ParquetTarget::Each(StagedDir::create(out, relative, key)?)
         };
         Ok(ParquetSink {
             target,
@@ -311,8 +311,8 @@ impl ParquetSink {
     /// Which output files an earlier run has completed; none for one file.
     pub(crate) fn complete(&self) -> Vec<bool> {
         match &self.target {
-            Target::One(_) => Vec::new(),
-            Target::Each(staged) => staged.complete().to_vec(),
+            ParquetTarget::One(_) => Vec::new(),
+            ParquetTarget::Each(staged) => staged.complete().to_vec(),
         }
     }
 
@@ -335,14 +335,14 @@ impl ParquetSink {
         while self.started <= index {
             self.close()?;
             let file = match &mut self.target {
-                Target::One(staged) => {
+                ParquetTarget::One(staged) => {
                     staged.file().try_clone().map_err(Error::io("write", &self.path))?
                 }
-                Target::Each(staged) if staged.complete()[self.started] => {
+                ParquetTarget::Each(staged) if staged.complete()[self.started] => {
                     self.started += 1;
                     continue;
                 }
-                Target::Each(staged) => {
+                ParquetTarget::Each(staged) => {
                     self.path = staged.target(self.started);
                     staged.create_file(self.started)?
                 }
@@ -380,7 +380,7 @@ impl ParquetSink {
         let file =
             buffered.into_inner().map_err(|e| Error::io("write", &self.path)(e.into_error()))?;
         file.sync_all().map_err(Error::io("write", &self.path))?;
-        if let Target::Each(staged) = &self.target {
+        if let ParquetTarget::Each(staged) = &self.target {
             staged.mark(self.started - 1);
         }
         Ok(())
@@ -389,7 +389,7 @@ impl ParquetSink {
 
 impl Sink<RowGroup> for ParquetSink {
     fn write(&mut self, input: usize, group: RowGroup) -> Result<()> {
-        self.reach(if matches!(self.target, Target::One(_)) { 0 } else { input })?;
+        self.reach(if matches!(self.target, ParquetTarget::One(_)) { 0 } else { input })?;
         let failed = self.failed();
         let writer =
             self.writer.as_mut().ok_or_else(|| Error::Internal("no open output file".into()))?;
@@ -407,8 +407,8 @@ impl Sink<RowGroup> for ParquetSink {
         }
         self.close()?;
         match self.target {
-            Target::One(staged) => staged.commit(),
-            Target::Each(staged) => staged.commit(),
+            ParquetTarget::One(staged) => staged.commit(),
+            ParquetTarget::Each(staged) => staged.commit(),
         }
     }
 }

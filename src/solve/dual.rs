@@ -17,7 +17,7 @@ use crate::error::Result;
 use ndarray::{Array2, Axis};
 
 /// A decomposed Gram matrix.
-pub(crate) struct Decomposed {
+pub(crate) struct GramEigen {
     /// Rows vᵢ/σᵢ of the kept components: U = coefficients × X̆ᵀ.
     pub coefficients: Array2<f64>,
     spectrum: Spectrum,
@@ -33,7 +33,7 @@ pub(crate) fn decompose(
     scaling: Scaling,
     asked: Components,
     threads: usize,
-) -> Result<(Moments, Decomposed)> {
+) -> Result<(Moments, GramEigen)> {
     let GramSums { moments, g, .. } = sums;
     let d = scaling.active(&moments).0.len();
     let bound = super::rank_bound(moments.rows, d, scaling);
@@ -55,13 +55,13 @@ pub(crate) fn decompose(
     super::over_roots(&mut v, &eigen.spectrum);
     let trace_error = eigen.sum.map(|sum| super::relative(trace, sum));
     let spectrum = eigen.spectrum;
-    Ok((moments, Decomposed { coefficients: v, spectrum, trace, rules, max_residual, trace_error }))
+    Ok((moments, GramEigen { coefficients: v, spectrum, trace, rules, max_residual, trace_error }))
 }
 
 /// Puts the loadings (k × all features, those left out at 0) into order: orthonormal to the last
 /// digit, signed.
 pub(crate) fn finish(
-    decomposed: Decomposed,
+    decomposed: GramEigen,
     loadings: Array2<f64>,
     moments: &Moments,
     scaling: Scaling,
@@ -75,7 +75,7 @@ pub(crate) fn finish(
     };
     super::orthonormalise_and_sign(&mut u, threads)?;
     let orthogonality = blas::parallel(threads, || super::orthogonality(&u));
-    let Decomposed { spectrum, trace, rules, max_residual, trace_error, .. } = decomposed;
+    let GramEigen { spectrum, trace, rules, max_residual, trace_error, .. } = decomposed;
     let mixed_error = moments.mixed_error;
     let certificate = Certificate {
         max_residual,

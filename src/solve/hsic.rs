@@ -26,28 +26,28 @@ const TILE: usize = 256;
 
 /// Labels of all rows.
 #[derive(Debug, Clone)]
-pub(crate) enum RowLabels {
+pub(crate) enum LabelValues {
     /// Ids of classes.
     Classes(Vec<u32>),
     /// n × q.
     Numbers(Array2<f64>),
 }
 
-impl RowLabels {
+impl LabelValues {
     /// L_ij.
     fn kernel(&self, kernel: LabelKernel, gamma: f64, i: usize, j: usize) -> f64 {
         match (self, kernel) {
             (_, LabelKernel::Identity) => f64::from(u8::from(i == j)),
-            (RowLabels::Classes(ids), _) => f64::from(u8::from(ids[i] == ids[j])),
-            (RowLabels::Numbers(y), LabelKernel::Rbf) => {
+            (LabelValues::Classes(ids), _) => f64::from(u8::from(ids[i] == ids[j])),
+            (LabelValues::Numbers(y), LabelKernel::Rbf) => {
                 let distance: f64 =
                     y.row(i).iter().zip(y.row(j)).map(|(a, b)| (a - b) * (a - b)).sum();
                 (-gamma * distance).exp()
             }
-            (RowLabels::Numbers(y), LabelKernel::Delta) => {
+            (LabelValues::Numbers(y), LabelKernel::Delta) => {
                 f64::from(u8::from(y.row(i) == y.row(j)))
             }
-            (RowLabels::Numbers(y), _) => y.row(i).dot(&y.row(j)),
+            (LabelValues::Numbers(y), _) => y.row(i).dot(&y.row(j)),
         }
     }
 }
@@ -59,7 +59,7 @@ pub(crate) struct Dependence<'a> {
     /// The kernel over rows.
     pub kernel: Kernel,
     /// The labels.
-    pub labels: &'a RowLabels,
+    pub labels: &'a LabelValues,
     /// The kernel over them.
     pub label_kernel: LabelKernel,
     /// γ, if that is rbf.
@@ -88,12 +88,12 @@ pub(crate) fn permutations(n: usize, count: usize, seed: u64) -> Vec<Vec<u32>> {
 /// the linear kernel in n·d steps per order instead of n².
 pub(crate) fn linear_traces(
     x: &Array2<f64>,
-    labels: &RowLabels,
+    labels: &LabelValues,
     orders: &[Vec<u32>],
     threads: usize,
 ) -> Vec<f64> {
     let trace = |order: &Vec<u32>| match labels {
-        RowLabels::Classes(ids) => {
+        LabelValues::Classes(ids) => {
             let classes = ids.iter().max().map_or(0, |m| *m as usize + 1);
             let mut sums = Array2::<f64>::zeros((classes, x.ncols()));
             for (row, at) in x.rows().into_iter().zip(order) {
@@ -102,7 +102,7 @@ pub(crate) fn linear_traces(
             }
             sums.iter().map(|s| s * s).sum::<f64>()
         }
-        RowLabels::Numbers(y) => {
+        LabelValues::Numbers(y) => {
             let places: Vec<usize> = order.iter().map(|at| *at as usize).collect();
             y.select(ndarray::Axis(0), &places).t().dot(x).iter().map(|m| m * m).sum()
         }
@@ -176,15 +176,15 @@ impl Dependence<'_> {
         let n = self.x.nrows();
         match (self.labels, self.label_kernel) {
             (_, LabelKernel::Identity) => vec![1.0; n],
-            (RowLabels::Classes(ids), _) => {
+            (LabelValues::Classes(ids), _) => {
                 let mut counts = std::collections::HashMap::new();
                 ids.iter().for_each(|id| *counts.entry(id).or_insert(0.0) += 1.0);
                 ids.iter().map(|id| counts[id]).collect()
             }
-            (RowLabels::Numbers(y), LabelKernel::Linear) => {
+            (LabelValues::Numbers(y), LabelKernel::Linear) => {
                 y.dot(&y.sum_axis(ndarray::Axis(0))).to_vec()
             }
-            (RowLabels::Numbers(_), kernel) => {
+            (LabelValues::Numbers(_), kernel) => {
                 let row = |i: usize| {
                     (0..n).map(|j| self.labels.kernel(kernel, self.label_gamma, i, j)).sum()
                 };

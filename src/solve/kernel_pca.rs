@@ -111,17 +111,21 @@ pub(crate) struct Negative {
 }
 
 /// √w, W: what centring needs.
-struct Centring {
+struct KernelCentring {
     /// √w; `None` for ones.
     roots: Option<Array1<f64>>,
     weights: Option<Array1<f64>>,
     total: f64,
 }
 
-impl Centring {
-    fn new(weights: Option<&Array1<f64>>, n: usize) -> Centring {
+impl KernelCentring {
+    fn new(weights: Option<&Array1<f64>>, n: usize) -> KernelCentring {
         let total = weights.map_or(n as f64, |w| w.sum());
-        Centring { roots: weights.map(|w| w.mapv(f64::sqrt)), weights: weights.cloned(), total }
+        KernelCentring {
+            roots: weights.map(|w| w.mapv(f64::sqrt)),
+            weights: weights.cloned(),
+            total,
+        }
     }
 
     /// w as a row.
@@ -207,11 +211,11 @@ impl KernelProblem<'_> {
         rank_tolerance(n as u64, n).max(self.noise() / largest.max(f64::MIN_POSITIVE))
     }
 
-    fn centring(&self) -> Centring {
-        Centring::new(self.weights, self.matrix.len())
+    fn centring(&self) -> KernelCentring {
+        KernelCentring::new(self.weights, self.matrix.len())
     }
 
-    fn means(&self, sums: Array1<f64>, centring: &Centring) -> Result<KernelMeans> {
+    fn means(&self, sums: Array1<f64>, centring: &KernelCentring) -> Result<KernelMeans> {
         let rows = sums / centring.total;
         let diagonal = self.matrix.rows().diagonal();
         let over =

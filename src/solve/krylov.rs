@@ -154,7 +154,7 @@ pub(crate) fn search(
     start: Array2<f64>,
     mut apply: impl FnMut(&Array2<f64>) -> Result<Array2<f64>>,
 ) -> Result<RitzPairs> {
-    let mut basis = Basis::new(start)?;
+    let mut basis = KrylovBasis::new(start)?;
     let mut checked = 0;
     for products in 1.. {
         go_on(search.listener)?;
@@ -196,7 +196,7 @@ pub(crate) fn search(
 }
 
 /// The orthonormal basis and H.
-struct Basis {
+struct KrylovBasis {
     blocks: Vec<Array2<f64>>,
     h: Array2<f64>,
 }
@@ -207,10 +207,10 @@ struct Next {
     r: Array2<f64>,
 }
 
-impl Basis {
-    fn new(mut start: Array2<f64>) -> Result<Basis> {
+impl KrylovBasis {
+    fn new(mut start: Array2<f64>) -> Result<KrylovBasis> {
         blas::orthonormalise(&mut start)?;
-        Ok(Basis { blocks: vec![start], h: Array2::zeros((0, 0)) })
+        Ok(KrylovBasis { blocks: vec![start], h: Array2::zeros((0, 0)) })
     }
 
     fn len(&self) -> usize {
@@ -286,7 +286,7 @@ struct Ritz {
 }
 
 impl Ritz {
-    fn new(basis: &Basis, next: &Next) -> Result<Ritz> {
+    fn new(basis: &KrylovBasis, next: &Next) -> Result<Ritz> {
         let (values, vectors) = blas::eigh(basis.h.clone())?;
         let y = vectors.slice(s![..;-1, ..]).as_standard_layout().into_owned();
         let values: Vec<f64> = values.iter().rev().copied().collect();
@@ -299,7 +299,7 @@ impl Ritz {
     }
 
     /// The first k rows of YQ.
-    fn vectors(&self, basis: &Basis, k: usize) -> Array2<f64> {
+    fn vectors(&self, basis: &KrylovBasis, k: usize) -> Array2<f64> {
         let mut u = Array2::zeros((k, basis.last().ncols()));
         let mut first = 0;
         for q in &basis.blocks {
@@ -332,7 +332,7 @@ impl Ritz {
             .all(|i| tolerance.met(self.residuals[i], errors[i], self.values[i] / largest))
     }
 
-    fn found(self, basis: &Basis, k: usize, products: usize, complete: bool) -> RitzPairs {
+    fn found(self, basis: &KrylovBasis, k: usize, products: usize, complete: bool) -> RitzPairs {
         let vectors = self.vectors(basis, k);
         let value_errors = self.value_errors(k);
         let residuals = self.residuals[..k].to_vec();
@@ -347,16 +347,16 @@ mod tests {
 
     /// A diagonal matrix turned by a reflection, so that its eigenpairs are known and its vectors
     /// are dense.
-    struct Known {
+    struct KnownSpectrum {
         values: Vec<f64>,
         mirror: Array1<f64>,
     }
 
-    impl Known {
-        fn new(values: Vec<f64>) -> Known {
+    impl KnownSpectrum {
+        fn new(values: Vec<f64>) -> KnownSpectrum {
             let mirror = Array1::from_shape_fn(values.len(), |i| 1.0 + (i % 7) as f64);
             let norm = mirror.dot(&mirror).sqrt();
-            Known { values, mirror: mirror / norm }
+            KnownSpectrum { values, mirror: mirror / norm }
         }
 
         fn reflect(&self, q: &Array2<f64>) -> Array2<f64> {
@@ -393,7 +393,7 @@ mod tests {
         }
     }
 
-    fn search_known(known: &Known, options: &Search<'_>, block: usize) -> RitzPairs {
+    fn search_known(known: &KnownSpectrum, options: &Search<'_>, block: usize) -> RitzPairs {
         search(options, start(block, options.order, 3), |q| Ok(known.apply(q))).unwrap()
     }
 
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn the_leading_pairs_are_found_and_the_residual_is_the_true_one() {
-        let known = Known::new(decaying(300));
+        let known = KnownSpectrum::new(decaying(300));
         for (basis, products) in [(300, 40), (36, 200)] {
             let found = known.find(6, 12, basis, products);
             assert!(
@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn more_products_than_the_basis_holds_restart_it() {
         let values = (0..400).map(|i| 2.0 - i as f64 / 400.0).collect();
-        let known = Known::new(values);
+        let known = KnownSpectrum::new(values);
         let small = known.find(3, 8, 32, 400);
         let large = known.find(3, 8, 400, 400);
         assert!(
@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn equal_values_are_all_found() {
-        let known = Known::new(
+        let known = KnownSpectrum::new(
             (0..200).map(|i| if i < 5 { 3.0 } else { 1.0 / (1.0 + i as f64) }).collect(),
         );
         let found = known.find(7, 15, 120, 50);
@@ -468,8 +468,9 @@ mod tests {
 
     #[test]
     fn a_low_rank_ends_the_search_at_once() {
-        let known =
-            Known::new((0..200).map(|i| if i < 4 { 4.0 - i as f64 } else { 0.0 }).collect());
+        let known = KnownSpectrum::new(
+            (0..200).map(|i| if i < 4 { 4.0 - i as f64 } else { 0.0 }).collect(),
+        );
         let found = known.find(10, 20, 120, 50);
         assert!(found.products <= 2 && found.residuals.iter().all(|r| *r < 1e-12), "{found:?}");
         assert!(found.values[4..10].iter().all(|v| v.abs() < 1e-12));
@@ -477,7 +478,7 @@ mod tests {
 
     #[test]
     fn too_few_products_are_said_to_be_too_few() {
-        let known = Known::new((0..400).map(|i| 2.0 - i as f64 / 400.0).collect());
+        let known = KnownSpectrum::new((0..400).map(|i| 2.0 - i as f64 / 400.0).collect());
         let found = known.find(3, 8, 400, 3);
         assert_eq!(found.products, 3);
         assert_eq!(
@@ -489,7 +490,7 @@ mod tests {
     #[test]
     fn a_small_space_is_taken_whole() {
         assert_eq!((block(5, 60), block(5, 1000)), (60, 25));
-        let known = Known::new(decaying(30));
+        let known = KnownSpectrum::new(decaying(30));
         let found = known.find(5, 30, 30, 1);
         assert!(found.complete && found.residuals.iter().all(|r| *r == 0.0));
         assert!((found.values[29] - known.values[29]).abs() < 1e-14);

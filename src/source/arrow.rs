@@ -10,7 +10,7 @@
 
 use super::batch_reader::BatchReader;
 use super::numbers;
-use super::table::{ColumnInfo, Kind, ReadCost, ReadRequest, Table};
+use super::table::{ColumnInfo, ColumnKind, ReadCost, ReadRequest, Table};
 use super::{Block, Source, UNIT_ROWS, Unit, block_rows};
 use crate::error::{Error, Place, Result};
 use arrow_array::types::{Float32Type, Float64Type};
@@ -38,13 +38,13 @@ pub struct ArrowTable {
     columns: Vec<ColumnInfo>,
     units: Vec<Unit>,
     /// The rows of each unit.
-    pieces: Vec<Vec<Piece>>,
+    pieces: Vec<Vec<BatchSlice>>,
     bytes: u64,
 }
 
 /// Some rows of a batch.
 #[derive(Debug, Clone)]
-struct Piece {
+struct BatchSlice {
     batch: usize,
     rows: Range<usize>,
 }
@@ -108,7 +108,7 @@ impl ArrowTable {
 
 /// What a field is; `width` is that of lists, where a row tells it.
 pub(super) fn column_info(field: &Field, width: Option<usize>) -> ColumnInfo {
-    ColumnInfo { name: field.name().clone(), kind: Kind::of(field.data_type(), width) }
+    ColumnInfo { name: field.name().clone(), kind: ColumnKind::of(field.data_type(), width) }
 }
 
 /// Refuses a batch whose columns are not those of the first.
@@ -144,15 +144,15 @@ pub(super) fn batch_bytes(batch: &RecordBatch) -> u64 {
 }
 
 /// Batches of so many rows and bytes: large ones cut, neighbouring small pieces gathered.
-fn units(rows: &[usize], bytes: &[u64]) -> (Vec<Unit>, Vec<Vec<Piece>>) {
-    let (mut units, mut pieces): (Vec<Unit>, Vec<Vec<Piece>>) = Default::default();
+fn units(rows: &[usize], bytes: &[u64]) -> (Vec<Unit>, Vec<Vec<BatchSlice>>) {
+    let (mut units, mut pieces): (Vec<Unit>, Vec<Vec<BatchSlice>>) = Default::default();
     let mut first_row = 0;
     for (batch, (rows, bytes)) in rows.iter().zip(bytes).enumerate() {
         for start in (0..*rows).step_by(UNIT_ROWS as usize) {
             let range = start..(start + UNIT_ROWS as usize).min(*rows);
             let count = range.len() as u64;
             let bytes = (*bytes as f64 * count as f64 / *rows as f64) as u64;
-            let piece = Piece { batch, rows: range };
+            let piece = BatchSlice { batch, rows: range };
             match (units.last_mut(), pieces.last_mut()) {
                 (Some(unit), Some(pieces)) if unit.rows + count <= UNIT_ROWS => {
                     unit.rows += count;
@@ -247,7 +247,7 @@ impl Table for ArrowTable {
     /// Asked only where all rows are null: the others have told when the table was made.
     fn vector_width(&self, column: &str) -> Result<usize> {
         match self.kind(column) {
-            Some(Kind::Vector(_, Some(width))) => Ok(*width),
+            Some(ColumnKind::Vector(_, Some(width))) => Ok(*width),
             _ => Err(numbers::all_null(self.place(), column)),
         }
     }

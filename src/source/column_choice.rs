@@ -5,7 +5,7 @@
 
 use super::features::{FeatureColumn, Features};
 use super::inputs::is_glob;
-use super::table::{ColumnInfo, Difference, Kind, Table};
+use super::table::{ColumnInfo, ColumnKind, Difference, Table};
 use crate::error::{Error, Place, Result};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(crate) struct ColumnChoice {
 
 /// The features, and what was passed over on the way to them.
 #[derive(Debug, Clone)]
-pub struct ChosenColumns {
+pub struct ColumnSelection {
     /// The features.
     pub features: Features,
     /// Columns that are not features, with the reason.
@@ -33,14 +33,14 @@ pub struct ChosenColumns {
 impl ColumnChoice {
     /// Resolves the names against a table and checks that all its inputs agree on the chosen
     /// columns.
-    pub(crate) fn resolve(&self, table: &dyn Table) -> Result<ChosenColumns> {
+    pub(crate) fn resolve(&self, table: &dyn Table) -> Result<ColumnSelection> {
         let index = ColumnIndex::of(table.columns());
         let included = index.matching(&self.columns, table)?;
         let excluded = index.matching(&self.exclude, table)?;
         for name in &self.reserved {
             index.find(name, table)?;
         }
-        let mut chosen = ChosenColumns { features: Features::default(), passed_over: Vec::new() };
+        let mut chosen = ColumnSelection { features: Features::default(), passed_over: Vec::new() };
         for column in table.columns() {
             match self.reason_against(column, &included, &excluded) {
                 Some(Some(reason)) => chosen.passed_over.push((column.name.clone(), reason)),
@@ -48,7 +48,7 @@ impl ColumnChoice {
                 None => self.add(&mut chosen, column, table)?,
             }
         }
-        let ChosenColumns { features, .. } = &chosen;
+        let ColumnSelection { features, .. } = &chosen;
         if features.is_empty() {
             let left = if self.exclude.is_empty() { "to work on" } else { "is left to work on" };
             let all = list(table.columns());
@@ -87,14 +87,14 @@ impl ColumnChoice {
     /// Adds a column, if it is numeric; one that was named must be.
     fn add(
         &self,
-        chosen: &mut ChosenColumns,
+        chosen: &mut ColumnSelection,
         column: &ColumnInfo,
         table: &dyn Table,
     ) -> Result<()> {
         let ColumnInfo { name, kind } = column;
         let known = match kind {
-            Kind::Vector(value, None) => {
-                Kind::Vector(value.clone(), Some(table.vector_width(name)?))
+            ColumnKind::Vector(value, None) => {
+                ColumnKind::Vector(value.clone(), Some(table.vector_width(name)?))
             }
             known => known.clone(),
         };

@@ -7,7 +7,7 @@
 use super::footer::{Footer, RowGroupInfo};
 use super::inputs::{self, Input};
 use super::parquet::{FOOTERS_KEPT, ParquetSource, first_width};
-use super::table::{ColumnInfo, Difference, InputInfo, Kind, ReadCost, ReadRequest, Table};
+use super::table::{ColumnInfo, ColumnKind, Difference, InputInfo, ReadCost, ReadRequest, Table};
 use super::{Source, read_cost};
 use crate::error::{Error, Place, Result};
 use arrow_schema::SchemaRef;
@@ -43,7 +43,7 @@ impl Dataset {
             columns: Vec::new(),
             differences: Vec::new(),
         };
-        let mut by_name: HashMap<String, Kind> = HashMap::new();
+        let mut by_name: HashMap<String, ColumnKind> = HashMap::new();
         for (index, input) in inputs.iter().enumerate() {
             let footer = Footer::read(&input.path)?;
             let columns = footer.columns(&input.path)?;
@@ -107,7 +107,7 @@ impl Dataset {
         &mut self,
         input: usize,
         columns: &[ColumnInfo],
-        by_name: &mut HashMap<String, Kind>,
+        by_name: &mut HashMap<String, ColumnKind>,
     ) {
         let first = self.first_path().display().to_string();
         let mut seen = 0;
@@ -117,7 +117,7 @@ impl Dataset {
         };
         for ColumnInfo { name, kind } in columns {
             let Some(known) = by_name.get_mut(name) else {
-                let is_number = !matches!(kind, Kind::Other(_));
+                let is_number = !matches!(kind, ColumnKind::Other(_));
                 note(name, format!("is not in {first}"), is_number);
                 continue;
             };
@@ -137,7 +137,7 @@ impl Dataset {
         }
         // A width that only a later file could tell.
         for column in &mut self.columns {
-            if matches!(column.kind, Kind::Vector(_, None)) {
+            if matches!(column.kind, ColumnKind::Vector(_, None)) {
                 column.kind = by_name[&column.name].clone();
             }
         }
@@ -160,16 +160,18 @@ pub(crate) fn refuse_replacing(inputs: &[InputInfo], out: &Path) -> Result<()> {
 
 /// True when the two kinds agree; a vector width that one footer could not tell is taken from the
 /// other.
-fn reconcile(known: &mut Kind, here: &Kind) -> bool {
+fn reconcile(known: &mut ColumnKind, here: &ColumnKind) -> bool {
     match (&mut *known, here) {
-        (Kind::Vector(a, width), Kind::Vector(b, other)) if a == b => match (*width, *other) {
-            (Some(x), Some(y)) => x == y,
-            (None, found) => {
-                *width = found;
-                true
+        (ColumnKind::Vector(a, width), ColumnKind::Vector(b, other)) if a == b => {
+            match (*width, *other) {
+                (Some(x), Some(y)) => x == y,
+                (None, found) => {
+                    *width = found;
+                    true
+                }
+                (Some(_), None) => true,
             }
-            (Some(_), None) => true,
-        },
+        }
         (a, b) => *a == *b,
     }
 }

@@ -4,7 +4,7 @@
 //! is what a model keeps of its columns.
 
 use super::column_choice::{ColumnIndex, unknown};
-use super::table::{Kind, Table};
+use super::table::{ColumnKind, Table};
 use crate::error::{Error, Result};
 use arrow_schema::{Field, Schema};
 use serde::{Deserialize, Serialize};
@@ -51,11 +51,11 @@ impl FeatureColumn {
     }
 
     /// A column of this kind, if its numbers and their width are known.
-    pub(super) fn of(name: &str, kind: &Kind) -> Option<FeatureColumn> {
+    pub(super) fn of(name: &str, kind: &ColumnKind) -> Option<FeatureColumn> {
         let (value, width) = match kind {
-            Kind::Scalar(value) => (value, None),
-            Kind::Vector(value, Some(width)) => (value, Some(*width)),
-            Kind::Vector(_, None) | Kind::Other(_) => return None,
+            ColumnKind::Scalar(value) => (value, None),
+            ColumnKind::Vector(value, Some(width)) => (value, Some(*width)),
+            ColumnKind::Vector(_, None) | ColumnKind::Other(_) => return None,
         };
         let (name, value) = (name.to_string(), value.to_string());
         Some(FeatureColumn { name, value, width, elements: None })
@@ -181,7 +181,7 @@ impl Features {
                 return Err(Error::data(table.place(), problem));
             };
             let here = match &found.kind {
-                Kind::Vector(value, None) => {
+                ColumnKind::Vector(value, None) => {
                     format!("{value}[{}]", table.vector_width(&column.name)?)
                 }
                 kind => kind.describe(),
@@ -200,8 +200,8 @@ impl Features {
 }
 
 /// What a field of a schema is.
-fn field_kind(field: &Field) -> Kind {
-    Kind::of(field.data_type(), None)
+fn field_kind(field: &Field) -> ColumnKind {
+    ColumnKind::of(field.data_type(), None)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Held: a parsed footer, some hundred bytes per column and row group, until its users drop it.
 
 use super::inputs::Input;
-pub(crate) use super::table::Kind;
+pub(crate) use super::table::ColumnKind;
 use super::table::{ColumnInfo, InputInfo};
 use crate::error::{Error, Place, Result};
 use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
@@ -101,7 +101,7 @@ impl Footer {
             };
             columns.push(ColumnInfo {
                 name: field.name().clone(),
-                kind: Kind::of(field.data_type(), width),
+                kind: ColumnKind::of(field.data_type(), width),
             });
         }
         if columns.is_empty() {

@@ -8,7 +8,7 @@
 //! values are equal. Ids count within a block; accumulators join blocks by the classes' values.
 
 use super::numbers;
-use super::table::Kind;
+use super::table::ColumnKind;
 use crate::error::{Error, Place, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -130,8 +130,9 @@ impl Labels {
 }
 
 /// What a column can be as a label: class values, numbers, or neither.
-pub(crate) fn is_class(kind: &Kind) -> bool {
-    matches!(kind, Kind::Scalar(DataType::Boolean)) || matches!(kind, Kind::Other(t) if is_text(t))
+pub(crate) fn is_class(kind: &ColumnKind) -> bool {
+    matches!(kind, ColumnKind::Scalar(DataType::Boolean))
+        || matches!(kind, ColumnKind::Other(t) if is_text(t))
 }
 
 /// Text, or a dictionary of it.

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::path::Path;
 
 /// The columns of some row groups, and who decodes them.
-pub(super) struct Layout {
+pub(super) struct ColumnLayout {
     /// Where each of the request's columns is.
     pub(super) positions: Positions,
     /// The columns that are decoded directly.
@@ -25,13 +25,13 @@ pub(super) struct Layout {
     pub(super) arrow: Option<ProjectionMask>,
 }
 
-impl Layout {
+impl ColumnLayout {
     pub(super) fn new(
         footer: &Footer,
         request: &ReadRequest,
         path: &Path,
         groups: &Range<usize>,
-    ) -> Result<Layout> {
+    ) -> Result<ColumnLayout> {
         let roots = footer.roots();
         let (mut direct, mut vectors) = (Vec::new(), Vec::new());
         let doubles =
@@ -57,6 +57,6 @@ impl Layout {
         let columns = positions.project();
         let arrow = (!columns.is_empty())
             .then(|| ProjectionMask::roots(footer.arrow.parquet_schema(), columns));
-        Ok(Layout { positions, direct, vectors, arrow })
+        Ok(ColumnLayout { positions, direct, vectors, arrow })
     }
 }

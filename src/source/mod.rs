@@ -42,13 +42,13 @@ mod tests;
 
 pub use arrow::{ArrowTable, matrix_batch};
 pub use block::{Block, MissingCell, Nulls, Precision, Tally, Values};
-pub use column_choice::ChosenColumns;
 pub(crate) use column_choice::ColumnChoice;
+pub use column_choice::ColumnSelection;
 pub use dataset::Dataset;
 pub use features::{FeatureColumn, Features};
 pub use labels::{Class, ClassValue, LabelRead, LabelRequest, Labels};
 pub use reader::{OpenedReader, ReaderTable};
-pub use table::{ColumnInfo, Difference, InputInfo, Kind, ReadCost, ReadRequest, Table};
+pub use table::{ColumnInfo, ColumnKind, Difference, InputInfo, ReadCost, ReadRequest, Table};
 
 pub(crate) use batch_reader::BatchReader;
 pub(crate) use column_choice::{matching, unknown};

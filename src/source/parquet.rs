@@ -9,7 +9,7 @@ use super::dataset::Dataset;
 use super::densify::{Densify, Floats, Incoming};
 use super::direct::{DirectColumn, DirectVector};
 use super::footer::{Footer, RowGroupInfo, guarded};
-use super::layout::Layout;
+use super::layout::ColumnLayout;
 use super::pread::Pread;
 use super::table::{InputInfo, ReadRequest};
 use super::{Source, UNIT_ROWS, Unit, block_rows, numbers};
@@ -100,8 +100,8 @@ impl Source for ParquetSource {
         let (row_groups, unit) = (&self.cut.row_groups[unit], &self.cut.units[unit]);
         let info = &self.files[unit.input];
         let (file, footer) = self.open(unit.input)?;
-        let layout = Layout::new(&footer, &self.request, &info.path, row_groups)?;
-        let Layout { positions, direct, vectors, arrow } = layout;
+        let layout = ColumnLayout::new(&footer, &self.request, &info.path, row_groups)?;
+        let ColumnLayout { positions, direct, vectors, arrow } = layout;
         let rows = block_rows(self.n_features());
         let reader = |mask: ProjectionMask| {
             guarded(&info.path, Some(row_groups.start), UNREADABLE, || {

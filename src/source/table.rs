@@ -49,8 +49,8 @@ pub trait Table: Sync {
         &[]
     }
 
-    /// Numbers per row of a vector column whose [`Kind`] does not tell: of its first row that is
-    /// not null.
+    /// Numbers per row of a vector column whose [`ColumnKind`] does not tell: of its first row that
+    /// is not null.
     fn vector_width(&self, column: &str) -> Result<usize>;
 
     /// A source of what is requested. No row is read yet.
@@ -88,7 +88,7 @@ pub trait Table: Sync {
     }
 
     /// What a column is.
-    fn kind(&self, name: &str) -> Option<&Kind> {
+    fn kind(&self, name: &str) -> Option<&ColumnKind> {
         self.columns().iter().find(|c| c.name == name).map(|c| &c.kind)
     }
 }
@@ -99,12 +99,12 @@ pub struct ColumnInfo {
     /// Its name; columns within structs have none.
     pub name: String,
     /// What it holds.
-    pub kind: Kind,
+    pub kind: ColumnKind,
 }
 
 /// What a column can be to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// One number per row.
     Scalar(DataType),
     /// A fixed number of numbers per row; `None` where metadata cannot tell how many.
@@ -113,26 +113,27 @@ pub enum Kind {
     Other(DataType),
 }
 
-impl Kind {
+impl ColumnKind {
     /// What people read: `Float64`, `Float32[768]`, `Utf8`.
     pub fn describe(&self) -> String {
         match self {
-            Kind::Scalar(t) | Kind::Other(t) => t.to_string(),
-            Kind::Vector(t, Some(width)) => format!("{t}[{width}]"),
-            Kind::Vector(t, None) => format!("{t}[?]"),
+            ColumnKind::Scalar(t) | ColumnKind::Other(t) => t.to_string(),
+            ColumnKind::Vector(t, Some(width)) => format!("{t}[{width}]"),
+            ColumnKind::Vector(t, None) => format!("{t}[?]"),
         }
     }
 
     /// Of an arrow type; `width` is that of lists, where it is known.
-    pub(super) fn of(data_type: &DataType, width: Option<usize>) -> Kind {
+    pub(super) fn of(data_type: &DataType, width: Option<usize>) -> ColumnKind {
         let vector = |item: &DataType, width| match numeric_type(item) {
-            Some(value) => Kind::Vector(value, width),
-            None => Kind::Other(data_type.clone()),
+            Some(value) => ColumnKind::Vector(value, width),
+            None => ColumnKind::Other(data_type.clone()),
         };
         match data_type {
             DataType::FixedSizeList(item, n) => vector(item.data_type(), Some(*n as usize)),
             DataType::List(item) | DataType::LargeList(item) => vector(item.data_type(), width),
-            other => numeric_type(other).map_or_else(|| Kind::Other(other.clone()), Kind::Scalar),
+            other => numeric_type(other)
+                .map_or_else(|| ColumnKind::Other(other.clone()), ColumnKind::Scalar),
         }
     }
 }

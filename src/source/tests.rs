@@ -290,7 +290,7 @@ fn a_matrix_is_a_column_of_vectors() {
     assert_eq!(table.matrix_numbers(), at, "it is not copied");
     let labels: ArrayRef = Arc::new(Int64Array::from_iter_values(0..5_000));
     let table = table.with_column("y", labels.clone()).unwrap();
-    assert_eq!(table.kind("y"), Some(&Kind::Scalar(arrow_schema::DataType::Int64)));
+    assert_eq!(table.kind("y"), Some(&ColumnKind::Scalar(arrow_schema::DataType::Int64)));
     let said = table.with_column("z", labels.slice(0, 3)).unwrap_err().to_string();
     assert_eq!(said, "record batches: column 'z': has 3 rows where the table has 5000");
 }

@@ -3,7 +3,7 @@
 
 use super::{About, CheckpointProgress, State};
 use crate::error::{Error, Result};
-use crate::fit::sums_pass::Progress;
+use crate::fit::sums_pass::UnitProgress;
 use crate::model::container;
 use crate::source::Tally;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ impl<'a> Saver<'a> {
         &mut self,
         about: &About,
         before: &Tally,
-        progress: &Progress<'_>,
+        progress: &UnitProgress<'_>,
     ) -> Result<()> {
         let Some(checkpoint) = self.checkpoint else { return Ok(()) };
         if progress.units >= self.of || self.last.elapsed() < checkpoint.every {

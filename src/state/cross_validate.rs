@@ -13,7 +13,7 @@
 //! Classes are one-hot labels. Holds the sums of all folds and of those trained on: 8d² each.
 
 use super::State;
-use crate::accumulate::{Accumulate, CoMoment, FinishedSums, LabelMoments, Sums};
+use crate::accumulate::{Accumulate, CoMoment, LabelMoments, Sums, SumsResult};
 use crate::blas;
 use crate::error::{Error, Result};
 use crate::fit::{ColumnOptions, Fit, ScoringOptions};
@@ -176,7 +176,7 @@ fn fold_moments(sums: &Sums, classes: &[Class]) -> Result<FoldMoments> {
                 .into(),
         )
     };
-    let FinishedSums { covariance, labels } = sums.clone().finish();
+    let SumsResult { covariance, labels } = sums.clone().finish();
     let second = covariance.ok_or_else(missing)?;
     let weight = second.moments.weight;
     match labels.ok_or_else(missing)? {

@@ -160,7 +160,7 @@ pub struct CheckpointProgress {
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Header {
+struct StateHeader {
     #[serde(flatten)]
     about: About,
     folds: usize,
@@ -326,14 +326,14 @@ impl State {
             .for_each(|(i, sums)| sums.store(&format!("fold{i}"), &mut parts));
         let tensors = container::named(&parts);
         let header =
-            Header { about: self.about.clone(), folds: self.sums.len(), sums: parts.facts };
+            StateHeader { about: self.about.clone(), folds: self.sums.len(), sums: parts.facts };
         container::to_bytes(Content::State, &header, &tensors)
     }
 
     /// Reads the bytes of a state; the error is what is wrong with them.
     pub fn from_bytes(bytes: &[u8]) -> std::result::Result<State, String> {
-        let (Header { about, folds, sums }, tensors) =
-            container::open::<Header>(Content::State, bytes)?;
+        let (StateHeader { about, folds, sums }, tensors) =
+            container::open::<StateHeader>(Content::State, bytes)?;
         let damaged = |why: String| container::damage(Content::State, &why);
         let mut parts = Parts { numbers: tensors.matrices().map_err(damaged)?, facts: sums };
         if folds == 0

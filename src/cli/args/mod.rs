@@ -99,7 +99,7 @@ pub(crate) struct InspectArgs {
 pub(crate) struct GenerateArgs {
     /// What kind of data.
     #[arg(value_enum)]
-    pub(crate) kind: crate::generate::Kind,
+    pub(crate) kind: crate::generate::DatasetKind,
 
     /// The directory to write.
     #[arg(short, long, value_name = "DIR")]
