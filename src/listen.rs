@@ -6,6 +6,26 @@ use crate::error::{Error, Result};
 use crate::note::Note;
 
 /// Told what a run does. Called from several threads.
+///
+/// ```
+/// use eigenstream::{ArrowTable, Fit, Listener, Note};
+/// use std::sync::Mutex;
+///
+/// struct Notes(Mutex<Vec<String>>);
+///
+/// impl Listener for Notes {
+///     fn note(&self, note: &Note) {
+///         self.0.lock().unwrap().push(note.to_string());
+///     }
+/// }
+///
+/// let notes = Notes(Mutex::default());
+/// let table = ArrowTable::from(ndarray::array![[1.0, 2.0], [2.0, 4.1], [3.0, 5.8]]);
+/// Fit::pca().components(5).plan(&table)?.run(&notes)?;
+/// let told = &notes.0.lock().unwrap()[0];
+/// assert_eq!(told, "kept 2 of 5 components: the data has rank 2 (3 rows × 2 features)");
+/// # Ok::<(), eigenstream::Error>(())
+/// ```
 pub trait Listener: Sync {
     /// Something a user should know.
     fn note(&self, _note: &Note) {}

@@ -3,6 +3,7 @@
 //! Enters: a [`Fit`] and a table, of which no row is read. Leaves: all that planning and running
 //! need, so that neither looks at an option again.
 
+use super::bounds;
 use super::kernel_choice::KernelChoice;
 use super::options::{Fit, IterationOptions, ScoringOptions};
 use crate::accumulate::Scaling;
@@ -150,6 +151,7 @@ impl ScoringProblem {
 impl FitProblem {
     /// Checks a fit against a table; gives the columns it has chosen, too.
     pub(crate) fn new(fit: &Fit, table: &dyn Table) -> Result<(FitProblem, ColumnSelection)> {
+        bounds::check(fit)?;
         let scored_by = fit.scoring.iter().map(|s| &s.by);
         let reserved = fit.weight.iter().chain(&fit.labels.columns).chain(scored_by);
         let choice = ColumnChoice {

@@ -9,6 +9,7 @@
 //! | kpca with landmarks or random features | any; rbf | PCA of comparisons with some rows, or of random features, streaming |
 //! | kspca | any | all rows in memory, one product with K |
 
+use super::bounds;
 use super::options::{Approximate, DEFAULT_DEGREE, Fit, Gamma, KernelOptions};
 use crate::error::{Error, Result};
 use crate::kernel::{Kernel, KernelKind};
@@ -190,6 +191,7 @@ fn refuse_kernel_options(fit: &Fit) -> Result<()> {
 
 /// Refuses constants that contradict each other.
 pub(crate) fn check_constants(options: &KernelOptions, kind: KernelKind) -> Result<()> {
+    bounds::kernel(options)?;
     let KernelOptions { gamma, sigma, .. } = options;
     if sigma.is_some() && kind != KernelKind::Rbf {
         return Error::misuse("⟦sigma⟧ is of the rbf kernel; poly and sigmoid take ⟦gamma⟧");
@@ -200,11 +202,6 @@ pub(crate) fn check_constants(options: &KernelOptions, kind: KernelKind) -> Resu
     let implied = sigma.map(|s| 0.5 / (s * s));
     if implied.is_some_and(|g| !g.is_finite() || g == 0.0) {
         return Error::misuse("⟦sigma⟧ is so far from 1 that gamma = 1/(2 sigma²) is no number");
-    }
-    if let Some(Gamma::Value(g)) = gamma
-        && !(*g > 0.0 && g.is_finite())
-    {
-        return Error::misuse(format!("⟦gamma⟧ must be a number greater than 0, not {g}"));
     }
     if *gamma == Some(Gamma::Median) && kind != KernelKind::Rbf {
         return Error::misuse(

@@ -13,6 +13,7 @@
 //! become a model in `assemble`. A state that is solved goes the same way from `supervise` on.
 
 pub(crate) mod assemble;
+pub(crate) mod bounds;
 pub(crate) mod check;
 mod choose;
 pub(crate) mod cost;

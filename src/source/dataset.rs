@@ -16,6 +16,23 @@ use std::ops::Range;
 use std::path::Path;
 
 /// All files and the schema they share.
+///
+/// ```
+/// use eigenstream::{Dataset, Fit, ParquetOutput, Quiet, Reconstruct, Table};
+///
+/// // A file, from a table in memory by way of a model that keeps all of it.
+/// let dir = tempfile::tempdir().unwrap();
+/// let rows = ndarray::array![[1.0, 5.0], [2.0, 7.0], [4.0, 6.0]];
+/// let memory = eigenstream::ArrowTable::from(rows);
+/// let model = Fit::pca().plan(&memory)?.run(&Quiet)?;
+/// let file = dir.path().join("rows.parquet");
+/// let output = ParquetOutput::new(&file);
+/// Reconstruct::default().plan(&model, &memory)?.write_parquet(&output, &Quiet)?;
+///
+/// let data = Dataset::from_paths(&[file.to_str().unwrap()])?;
+/// assert_eq!((data.rows(), data.columns()[0].name.as_str()), (3, "x"));
+/// # Ok::<(), eigenstream::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Dataset {
     /// In reading order.

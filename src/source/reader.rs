@@ -23,6 +23,21 @@ pub type OpenedReader = std::result::Result<Box<dyn RecordBatchReader>, ArrowErr
 type Open<'a> = dyn Fn() -> OpenedReader + Send + Sync + 'a;
 
 /// Rows that a function opens again each time they are read. They must be the same each time.
+///
+/// ```
+/// use arrow_array::{RecordBatch, RecordBatchIterator};
+/// use eigenstream::{Fit, Form, Quiet, ReaderTable};
+///
+/// let batch = eigenstream::matrix_batch(ndarray::array![[1.0, 0.0], [2.0, 1.1], [3.0, 1.9]]);
+/// let table = ReaderTable::new(move || {
+///     // A query that is run again, a socket, a file in another format.
+///     let reader = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
+///     Ok(Box::new(reader))
+/// })?;
+/// let model = Fit::pca().form(Form::Dual).plan(&table)?.run(&Quiet)?;
+/// assert_eq!(model.header.n_rows, 3);
+/// # Ok::<(), eigenstream::Error>(())
+/// ```
 pub struct ReaderTable<'a> {
     open: Box<Open<'a>>,
     schema: SchemaRef,

@@ -23,6 +23,17 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 /// Data that can be asked what it has and what reading it costs, and read again and again.
+///
+/// ```
+/// use eigenstream::{ArrowTable, ReadRequest, Table};
+///
+/// let table = ArrowTable::from(ndarray::Array2::<f64>::zeros((5, 3)));
+/// assert_eq!(table.rows(), 5);
+/// assert_eq!(table.columns()[0].kind.describe(), "Float64[3]");
+/// let source = table.read(&ReadRequest::default())?;
+/// assert_eq!(source.units().len(), 1);
+/// # Ok::<(), eigenstream::Error>(())
+/// ```
 pub trait Table: Sync {
     /// The columns, in their order.
     fn columns(&self) -> &[ColumnInfo];

@@ -5,6 +5,7 @@ use crate::accumulate::Accumulate;
 use crate::error::{Error, Place, Result};
 use crate::fit::Fit;
 use crate::fit::assemble::{FeatureScores, ModelContext};
+use crate::fit::bounds;
 use crate::fit::check::{Centring, LabelProblem, LabelUse, ScoringProblem, default_label_kernel};
 use crate::listen::Listener;
 use crate::model::{Method, Model};
@@ -106,6 +107,7 @@ impl State {
 
     fn problem(&self, fit: &Fit) -> Result<StateProblem> {
         self.check_whole()?;
+        bounds::check(fit)?;
         let digits = self.lost_digits();
         if digits >= REFUSE_FROM_DIGITS {
             return Error::misuse(format!(

@@ -1,0 +1,109 @@
+//! What the numbers among options must be. A front end may refuse them earlier and in its own words;
+//! here nothing else gets by.
+
+use super::options::{Approximate, Fit, Gamma, KernelOptions};
+use crate::error::{Error, Result};
+use crate::solve::rules::Components;
+use crate::solve::scoring::Keep;
+
+/// Refuses numbers that no fit can work with.
+pub(crate) fn check(fit: &Fit) -> Result<()> {
+    let (labels, iteration) = (&fit.labels, &fit.iteration);
+    match fit.components {
+        Components::Count(0) => return Error::misuse("⟦components⟧ must be 1 or more"),
+        Components::Ratio(r) if !(r > 0.0 && r <= 1.0) => {
+            return Error::misuse("a share of the variance is more than 0 and at most 1");
+        }
+        _ => {}
+    }
+    positive("label-gamma", labels.gamma)?;
+    within("label-features", labels.features, 1..=1_000_000)?;
+    if iteration.tolerance.is_some_and(|t| !(1e-12..1.0).contains(&t)) {
+        return Error::misuse("⟦tolerance⟧ is at least 1e-12 and less than 1");
+    }
+    within("max-passes", iteration.max_passes, 1..=10_000)?;
+    match fit.kernel.approximation {
+        Some(Approximate::Landmarks { count, .. }) => within("landmarks", count, 1..=20_000)?,
+        Some(Approximate::Fourier(count)) => within("random-features", count, 1..=20_000)?,
+        None => {}
+    }
+    match fit.scoring.as_ref().map(|s| s.keep) {
+        Some(Keep::Features(0)) => Error::misuse("⟦keep-features⟧ must be 1 or more"),
+        Some(Keep::Threshold(t)) if !t.is_finite() => {
+            Error::misuse("⟦score-threshold⟧ must be a number")
+        }
+        _ => kernel(&fit.kernel),
+    }
+}
+
+/// The same of a kernel's constants.
+pub(super) fn kernel(options: &KernelOptions) -> Result<()> {
+    let gamma = match options.gamma {
+        Some(Gamma::Value(gamma)) => Some(gamma),
+        _ => None,
+    };
+    positive("gamma", gamma)?;
+    positive("sigma", options.sigma)?;
+    if options.coef0.is_some_and(|c| !c.is_finite()) {
+        return Error::misuse("⟦coef0⟧ must be a number");
+    }
+    match options.degree {
+        Some(degree) => within("degree", degree as usize, 1..=100),
+        None => Ok(()),
+    }
+}
+
+fn positive(option: &str, value: Option<f64>) -> Result<()> {
+    match value.filter(|v| !(*v > 0.0 && v.is_finite())) {
+        None => Ok(()),
+        Some(v) => Error::misuse(format!("⟦{option}⟧ must be a number greater than 0, not {v}")),
+    }
+}
+
+fn within(option: &str, value: usize, range: std::ops::RangeInclusive<usize>) -> Result<()> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (least, most) = (range.start(), range.end());
+    Error::misuse(format!("⟦{option}⟧ is {least} to {most}, not {value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Kernel, KernelKind};
+
+    #[test]
+    fn numbers_that_no_fit_can_work_with_are_refused() {
+        assert!(check(&Fit::pca()).is_ok());
+        let mut wrong = vec![
+            Fit::pca().components(0),
+            Fit::pca().components(Components::Ratio(f64::NAN)),
+            Fit::pca().components(Components::Ratio(1.5)),
+            Fit::pca().score_by("y", Keep::Features(0)),
+            Fit::pca().score_by("y", Keep::Threshold(f64::INFINITY)),
+            Fit::kpca(Kernel::Rbf { gamma: f64::NAN }),
+            Fit::kpca(Kernel::Rbf { gamma: -1.0 }),
+            Fit::kpca(Kernel::Poly { gamma: 1.0, coef0: f64::NAN, degree: 2 }),
+            Fit::kpca(Kernel::Poly { gamma: 1.0, coef0: 0.0, degree: 0 }),
+        ];
+        let mut kernel = KernelOptions::from(KernelKind::Rbf);
+        for count in [0, 20_001] {
+            kernel.approximation = Some(Approximate::Fourier(count));
+            wrong.push(Fit::kpca(kernel.clone()));
+        }
+        let mut fit = Fit::pca();
+        fit.iteration.max_passes = 0;
+        wrong.push(fit);
+        let mut fit = Fit::pca();
+        fit.iteration.tolerance = Some(f64::NAN);
+        wrong.push(fit);
+        let mut fit = Fit::spca(["y"]);
+        fit.labels.features = 0;
+        wrong.push(fit);
+        for fit in wrong {
+            let refused = check(&fit).expect_err(&format!("{fit:?}"));
+            assert_eq!(refused.exit_code(), 2);
+        }
+    }
+}
