@@ -22,7 +22,7 @@ use crate::solve::kernel_pca::{self, KernelMeans, KernelProblem, Negative};
 use crate::solve::krylov::Tolerance;
 use crate::solve::landmarks::shuffled;
 use crate::solve::{Form, Solution, solve};
-use crate::source::{Block, MappedSource, Prepare};
+use crate::source::{Block, MappedSource, Prepare, place_of};
 use ndarray::{Array1, Array2, Axis};
 
 /// Prepared rows, the kernel over them, and the features that take part.
@@ -100,25 +100,13 @@ impl Run<'_> {
                 self.refusal("every feature is constant: rows do not differ; choose other columns")
             );
         }
-        let x = prepare.apply(Block::dense(x), |row| self.place_of(row, whole))?;
+        let x = prepare.apply(Block::dense(x), |row| place_of(self.plan.table, row, whole))?;
         let Some(choice) = &self.plan.problem.kernel else {
             return Err(Error::Internal("a kernel method without a kernel".into()));
         };
         let seed = self.plan.problem.seed;
         let (kernel, gamma_from) = choice.resolve(&x, weights, seed, self.listener);
         Ok(PreparedRows { x, kernel, gamma_from, active, scale })
-    }
-
-    /// Where a row of all is, if none was dropped before it.
-    fn place_of(&self, row: usize, whole: bool) -> Place {
-        let mut left = row as u64;
-        for input in self.plan.table.inputs().iter().filter(|_| whole) {
-            if left < input.rows {
-                return Place::file(&input.path).row(left);
-            }
-            left -= input.rows;
-        }
-        self.plan.table.place()
     }
 
     fn exact(&self) -> Result<Decomposition> {

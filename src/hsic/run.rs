@@ -17,7 +17,8 @@ use crate::note::Note;
 use crate::project::Projector;
 use crate::solve::hsic::{Dependence, LabelValues, linear_traces, permutations};
 use crate::solve::supervised::{LabelKernel, one_hot};
-use crate::source::{LabelRead, MappedSource, ReadRequest, Source, Tally};
+use crate::source::place_of;
+use crate::source::{Block, LabelRead, MappedSource, Prepare, ReadRequest, Source, Tally};
 use crate::words::count;
 use crate::workers::Crew;
 use ndarray::{Array2, Axis};
@@ -200,12 +201,21 @@ impl HsicPlan<'_> {
                 "values are so large that their squares overflow; scale the columns down",
             ));
         }
+        if kernel == Kernel::Cosine {
+            // Rows at unit length, as the fit and the transform have them; one of length 0 is refused.
+            let unit = Prepare { normalize: true, ..Prepare::default() };
+            let whole = tally.dropped == 0;
+            x = unit.apply(Block::dense(x), |row| place_of(self.plan.table, row, whole))?;
+        }
         // Centring changes nothing of HSIC for a linear kernel and nothing at all of rbf, and keeps
         // the digits.
         if kernel.is_shift_invariant() || matches!(kernel, Kernel::Linear { .. }) {
             let mean = x.mean_axis(Axis(0)).unwrap_or_default();
             x -= &mean;
         }
+        // The same of numeric labels under the linear kernel.
+        let linear = self.label_kernel() == LabelKernel::Linear;
+        let labels = if linear { labels.centred() } else { labels };
         let traces = self.traces(&x, &labels, kernel);
         let freedom = x.nrows() as f64 - 1.0;
         let mut hsic = traces.iter().map(|t| t / (freedom * freedom));

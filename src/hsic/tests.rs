@@ -98,6 +98,67 @@ fn it_is_the_trace_formula() {
     }
 }
 
+/// HSIC takes no notice of a shift of the labels; nor do its shuffles.
+#[test]
+fn a_shift_of_the_labels_costs_no_digit() {
+    let whole = |i: usize| ((i * 11) % 19) as f64;
+    let kernels: [(KernelOptions, fn(&ArrayView1<f64>, &ArrayView1<f64>) -> f64); 2] =
+        [(rbf_options(), rbf), (KernelKind::Linear.into(), linear)];
+    for (kernel, k) in kernels {
+        let expected = oracle(&rows(), k, |i, j| whole(i) * whole(j));
+        let mut shuffled: Option<Vec<f64>> = None;
+        for shift in [0.0, 1e3, 1e6, 1e8] {
+            let y = Float64Array::from_iter_values((0..N).map(|i| whole(i) + shift));
+            let table = ArrowTable::from(rows()).with_column("y", Arc::new(y)).unwrap();
+            let hsic = Hsic::new(["y"]).columns(["x"]).kernel(kernel.clone()).permutations(20);
+            let found = hsic.plan(&table, None).unwrap().run(&Quiet).unwrap();
+            near(found.hsic, expected);
+            let first = shuffled.get_or_insert_with(|| found.shuffled.clone());
+            found.shuffled.iter().zip(&*first).for_each(|(a, b)| {
+                assert!((a - b).abs() < 1e-9 * expected, "{a} against {b}, shift {shift}");
+            });
+            assert!(found.shuffled.iter().all(|h| *h > -1e-12 * expected));
+        }
+    }
+}
+
+/// Where all of K is near 1, what differs from 1 is what counts.
+#[test]
+fn a_saturated_kernel_keeps_the_digits_that_its_entries_have() {
+    let x = rows();
+    let (gamma, coef0) = (1e-5, 10.0);
+    let sigmoid = |a: &ArrayView1<f64>, b: &ArrayView1<f64>| (gamma * a.dot(b) + coef0).tanh();
+    let k = Array2::from_shape_fn((N, N), |(i, j)| sigmoid(&x.row(i), &x.row(j)) - 1.0);
+    let spread = k.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+    assert!(spread < 1e-8, "{spread}");
+    // Centred before it meets the labels, as dense arithmetic would.
+    let h = Array2::<f64>::eye(N) - 1.0 / N as f64;
+    let l = Array2::from_shape_fn((N, N), |(i, j)| f64::from(u8::from(text(i) == text(j))));
+    let freedom = (N - 1) as f64;
+    let expected = (h.dot(&k).dot(&h) * l).sum() / (freedom * freedom);
+    let kernel = KernelOptions {
+        gamma: Some(Gamma::Value(gamma)),
+        coef0: Some(coef0),
+        ..KernelKind::Sigmoid.into()
+    };
+    let hsic = Hsic::new(["text"]).columns(["x"]).kernel(kernel);
+    let found = hsic.plan(&table(), None).unwrap().run(&Quiet).unwrap().hsic;
+    // An entry is known to eps; as many of them are added up as there are pairs.
+    let noise = f64::EPSILON * N as f64 / freedom;
+    assert!((found - expected).abs() < noise, "{found} against {expected}, noise {noise}");
+}
+
+#[test]
+fn a_row_without_a_direction_is_refused_by_the_cosine_kernel() {
+    let mut x = rows();
+    x.row_mut(7).fill(0.0);
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..N).map(text)));
+    let table = ArrowTable::from(x).with_column("text", text).unwrap();
+    let hsic = Hsic::new(["text"]).columns(["x"]).kernel(KernelKind::Cosine);
+    let error = hsic.plan(&table, None).unwrap().run(&Quiet).unwrap_err().to_string();
+    assert!(error.contains("row 7 (counted from 0): has no direction"), "{error}");
+}
+
 #[test]
 fn scores_of_a_model_are_what_its_fit_has_found() {
     let table = table();
@@ -109,7 +170,7 @@ fn scores_of_a_model_are_what_its_fit_has_found() {
     near(found.hsic, model.header.hsic.unwrap());
 }
 
-/// D10: one more than the largest number is not none.
+/// One more than the largest number is not none.
 #[test]
 fn any_number_of_permutations_is_refused_by_the_budget() {
     let table = table();

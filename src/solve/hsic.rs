@@ -12,6 +12,10 @@
 //!
 //! Shuffling the labels permutes l and the L_ij, and leaves k as it is. Each tile of K is made once
 //! for all permutations, and only on and above the diagonal.
+//!
+//! H takes constants out of K and shifts out of labels, so both are taken out first, where they would
+//! cost digits: K less a constant near its mean (a sigmoid may lie within 1e-9 of 1), numbers less
+//! their mean.
 
 use super::supervised::LabelKernel;
 use crate::blas;
@@ -34,6 +38,23 @@ pub(crate) enum LabelValues {
 }
 
 impl LabelValues {
+    /// Numbers less their mean, of which H takes no notice under the linear kernel.
+    pub(crate) fn centred(self) -> LabelValues {
+        match self {
+            LabelValues::Numbers(mut y) if y.nrows() > 0 => {
+                for mut column in y.columns_mut() {
+                    // Twice: the second round takes out the rounding of the first mean.
+                    for _ in 0..2 {
+                        let mean = column.sum() / column.len() as f64;
+                        column -= mean;
+                    }
+                }
+                LabelValues::Numbers(y)
+            }
+            other => other,
+        }
+    }
+
     /// L_ij.
     fn kernel(&self, kernel: LabelKernel, gamma: f64, i: usize, j: usize) -> f64 {
         match (self, kernel) {
@@ -124,11 +145,12 @@ impl Dependence<'_> {
         let tiles: Vec<(usize, usize)> =
             (0..n).step_by(TILE).flat_map(|i| (i..n).step_by(TILE).map(move |j| (i, j))).collect();
         let l = self.label_sums();
+        let constant = self.near_mean();
         let mut k = vec![0.0; n];
         let mut products = vec![0.0; orders.len()];
         // Tiles are added in order, some at a time, so that the sum does not depend on the threads.
         for some in tiles.chunks(64) {
-            let part = |(i, j): &(usize, usize)| self.part(*i, *j, orders);
+            let part = |(i, j): &(usize, usize)| self.part(*i, *j, constant, orders);
             let parts = blas::serial(|| for_each(self.threads, some.iter().collect(), part));
             for ((i, j), part) in some.iter().zip(parts) {
                 part.rows.iter().enumerate().for_each(|(a, v)| k[i + a] += v);
@@ -145,13 +167,20 @@ impl Dependence<'_> {
         orders.iter().zip(&products).map(trace).collect()
     }
 
-    /// The tile at rows i and j, and its mirror image.
-    fn part(&self, i: usize, j: usize, orders: &[Vec<u32>]) -> Part {
+    /// The mean of K over some rows and all of these: a constant near the mean of all.
+    fn near_mean(&self) -> f64 {
+        let n = self.x.nrows();
+        let step = n.div_ceil(TILE).max(1);
+        let some = self.x.slice(s![..;step, ..]);
+        self.kernel.tile(some, some).mean().filter(|mean| mean.is_finite()).unwrap_or(0.0)
+    }
+
+    /// The tile at rows i and j, less a constant, and its mirror image.
+    fn part(&self, i: usize, j: usize, constant: f64, orders: &[Vec<u32>]) -> Part {
         let n = self.x.nrows();
         let (rows, columns) = (i..(i + TILE).min(n), j..(j + TILE).min(n));
-        let k = self
-            .kernel
-            .tile(self.x.slice(s![rows.clone(), ..]), self.x.slice(s![columns.clone(), ..]));
+        let mut k = self.kernel.tile(self.x.slice(s![rows, ..]), self.x.slice(s![columns, ..]));
+        k -= constant;
         let twice = if i == j { 1.0 } else { 2.0 };
         let product = |order: &Vec<u32>| {
             let label = |a: usize, b: usize| {

@@ -57,6 +57,7 @@ pub(crate) use dataset::refuse_replacing;
 pub(crate) use mapped::{MappedSource, UnitSubset, places};
 pub(crate) use prepare::Prepare;
 pub(crate) use spool::{Spool, Storage};
+pub(crate) use table::place_of;
 
 use crate::error::{Place, Result};
 

@@ -104,6 +104,21 @@ pub trait Table: Sync {
     }
 }
 
+/// Where a row of all rows of a table is; the table as a whole where rows before it may be missing.
+pub(crate) fn place_of(table: &dyn Table, row: usize, whole: bool) -> Place {
+    let mut left = row as u64;
+    for input in table.inputs().iter().filter(|_| whole) {
+        if left < input.rows {
+            return Place::file(&input.path).row(left);
+        }
+        left -= input.rows;
+    }
+    match whole && table.inputs().is_empty() {
+        true => table.place().row(left),
+        false => table.place(),
+    }
+}
+
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnInfo {
