@@ -296,6 +296,61 @@ fn negative_eigenvalues_are_dropped_and_counted() {
     );
 }
 
+/// ΔᵀHKHΔ of an indefinite kernel may have a negative trace and positive eigenvalues all the same.
+#[test]
+fn kspca_takes_the_positive_eigenvalues_of_an_indefinite_kernel() {
+    let n = 40;
+    let cell = |(i, j): (usize, usize)| {
+        ((i * 5003 + j * 7877 + i * i * 17) % 1009) as f64 / 252.0 - 1009.0 / 504.0
+    };
+    let class = |i: usize| (i * 3 + i * i / 4) % 5;
+    let x = Array2::from_shape_fn((n, 4), cell);
+    let delta = Array2::from_shape_fn((n, 5), |(i, c)| f64::from(u8::from(class(i) == c)));
+    let h = Array2::<f64>::eye(n) - 1.0 / n as f64;
+    let k = x.dot(&x.t()).mapv(|t| (0.5 * t + 2.0).tanh());
+    let m = h.dot(&delta);
+    let (values, _) = crate::oracle::eigh(m.t().dot(&k).dot(&m));
+    let size = values.iter().fold(0.0f64, |a, v| a.max(v.abs()));
+    let positive: Vec<f64> = values.iter().rev().copied().filter(|v| *v > 1e-9 * size).collect();
+    let negative = values.iter().filter(|v| **v < -1e-9 * size).count();
+    assert!(values.sum() < 0.0 && !positive.is_empty() && negative > 0, "{values}");
+    let dir = Workdir::new();
+    let mut columns: Vec<(String, ArrayRef)> =
+        (0..4).map(|j| (format!("x{j}"), doubles(x.column(j).to_vec()))).collect();
+    let names = (0..n).map(|i| format!("c{}", class(i)));
+    columns.push(("y".into(), Arc::new(StringArray::from_iter_values(names))));
+    dir.table("d.parquet", columns, 17);
+    for form in ["dual", "direct"] {
+        let run = dir.ok(&[
+            "fit",
+            "d.parquet",
+            "--method",
+            "kspca",
+            "--label",
+            "y",
+            "--kernel",
+            "sigmoid",
+            "--gamma",
+            "0.5",
+            "--coef0",
+            "2",
+            "--form",
+            form,
+            "-o",
+            "m",
+        ]);
+        let told = format!("{negative} negative eigenvalue");
+        assert!(run.stderr.contains(&told), "{}", run.stderr);
+        assert!(run.stderr.contains("shares are of what is positive"), "{}", run.stderr);
+        let model = dir.json(&["inspect", "m"]);
+        assert_eq!(model["kernel"]["negative_eigenvalues"].as_u64(), Some(negative as u64));
+        assert_eq!(model["n_components"].as_u64(), Some(positive.len() as u64));
+        close(&array(&model["eigenvalues"]), &positive, 1e-10, size);
+        let share: f64 = array(&model["label"]["hsic_share"]).iter().sum();
+        assert!((share - 1.0).abs() < 1e-10, "{share}");
+    }
+}
+
 #[test]
 fn a_weight_of_three_is_three_rows_to_a_kernel_too() {
     let x = rows(60, 3);

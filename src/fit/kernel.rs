@@ -313,7 +313,7 @@ impl Run<'_> {
         let problem = self.kernel_problem(&comparands, weights)?;
         let form = self.plan.taken().form;
         let solved = kernel_pca::supervised(&problem, &columns.rows, form, columns.bound);
-        let kernel_pca::SupervisedSolution { solution, scores, means } =
+        let kernel_pca::SupervisedSolution { solution, scores, means, negative } =
             solved.map_err(|e| self.named(e))?;
         drop(problem);
         drop(comparands);
@@ -346,7 +346,7 @@ impl Run<'_> {
             kernel_means: Some(means.rows),
             mean: Array1::zeros(rows.x.nrows()),
             grand_mean: 0.0,
-            negative: Negative { count: 0, all: false },
+            negative,
         };
         let (solution, kernel) = self.row_model(rows, solution, centering)?;
         let (labels, kernel) = (Some(outcome), Some(kernel));

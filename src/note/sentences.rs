@@ -118,7 +118,8 @@ impl Note {
                                   (⟦form=exact⟧ goes by the kernel matrix)"
                 .into(),
             Note::NegativeEigenvalues { count: n, at_least } => format!(
-                "{}{} dropped: the kernel is not positive semidefinite on these rows",
+                "{}{} dropped: the kernel is not positive semidefinite on these rows, and shares \
+                 are of what is positive",
                 if *at_least { "at least " } else { "" },
                 count(*n as u64, "negative eigenvalue")
             ),

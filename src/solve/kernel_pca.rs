@@ -368,6 +368,8 @@ pub(crate) struct SupervisedSolution {
     pub scores: Array2<f64>,
     /// Mean of the kernel for each row, over all pairs, and the trace of HKH.
     pub means: KernelMeans,
+    /// Negative eigenvalues, which are left out.
+    pub negative: Negative,
 }
 
 /// Kernel supervised PCA: Nᵀ (r × n) and K → Θ.
@@ -406,8 +408,9 @@ pub(crate) fn supervised(
         trace_error: eigen.sum.map(|sum| super::relative(trace, sum)),
         ..Certificate::default()
     };
+    let negative = Negative { count: eigen.below.len(), all: eigen.sum.is_some() };
     let solution = kernel_solution(form, theta, eigen.spectrum, total, rules, certificate);
-    Ok(SupervisedSolution { solution, scores, means })
+    Ok(SupervisedSolution { solution, scores, means, negative })
 }
 
 impl KernelProblem<'_> {
@@ -433,15 +436,20 @@ impl KernelProblem<'_> {
     ) -> Result<Eigen> {
         let (r, n) = labels.dim();
         let bound = bound.min(r).min(n.saturating_sub(1));
-        // N's largest column magnifies the rounding of K; the trace bounds the first eigenvalue
-        // from both sides.
+        // N's largest column magnifies the rounding of K. An indefinite K may have negative values
+        // far larger than the positive ones: their rounding is felt, too, and the trace tells
+        // nothing.
         let longest = labels.rows().into_iter().map(|row| row.dot(&row)).fold(0.0, f64::max);
         let noise = self.noise() * longest;
-        let trace = square.diag().sum();
-        let tolerance =
-            rank_tolerance(n as u64, r).max(noise * r as f64 / trace.max(f64::MIN_POSITIVE));
-        let mut eigen = super::eigen(square, tolerance, bound, self.asked, self.threads)?;
-        eigen.spectrum.drop_below(noise);
+        let relative = rank_tolerance(n as u64, r);
+        let mut eigen = super::eigen(square, relative, bound, self.asked, self.threads)?;
+        let lowest = eigen.below.iter().fold(0.0f64, |m, v| m.min(*v));
+        let largest = super::largest(&eigen.spectrum).max(-lowest);
+        let size = eigen.spectrum.values.sum() - eigen.below.iter().sum::<f64>();
+        let spread = noise * r as f64 * largest / size.max(f64::MIN_POSITIVE);
+        let least = noise.max(spread).max(relative * largest);
+        eigen.spectrum.drop_below(least);
+        eigen.below.retain(|v| *v < -least);
         Ok(eigen)
     }
 }

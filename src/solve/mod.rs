@@ -208,6 +208,8 @@ pub(crate) struct Eigen {
     pub vectors: Array2<f64>,
     /// Sum of all values as they were computed, for the trace check.
     pub sum: Option<f64>,
+    /// Those below 0, as they were computed; of a semidefinite matrix they are rounding.
+    pub below: Vec<f64>,
 }
 
 /// All eigenpairs by dsyevd; or the leading ones by block Krylov where a few of many are asked for
@@ -224,11 +226,9 @@ pub(crate) fn eigen(
     }
     let (values, vectors) = blas::parallel(threads, || blas::eigh(a.clone()))?;
     let sum = Some(values.sum());
-    Ok(Eigen {
-        spectrum: Spectrum::whole(values.iter().rev().copied(), tolerance, bound),
-        vectors,
-        sum,
-    })
+    let below = values.iter().copied().filter(|v| *v < 0.0).collect();
+    let spectrum = Spectrum::whole(values.iter().rev().copied(), tolerance, bound);
+    Ok(Eigen { spectrum, vectors, sum, below })
 }
 
 fn few(
@@ -265,7 +265,8 @@ fn few(
     }
     let vectors = found.vectors.slice_move(ndarray::s![..;-1, ..]);
     let spectrum = Spectrum::leading(found.values.iter().take(k).copied(), tolerance, bound);
-    Ok(Some(Eigen { spectrum, vectors, sum: None }))
+    let below = found.values.iter().copied().filter(|v| *v < 0.0).collect();
+    Ok(Some(Eigen { spectrum, vectors, sum: None, below }))
 }
 
 /// The seed's matrix: S, S + Wμμᵀ without centring, either over the standard deviations.
