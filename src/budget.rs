@@ -21,14 +21,7 @@ pub struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let b = self.0 as f64;
-        match self.0 {
-            0..1_000 => write!(f, "{} B", self.0),
-            1_000..1_000_000 => write!(f, "{:.1} kB", b / 1e3),
-            1_000_000..1_000_000_000 => write!(f, "{:.1} MB", b / 1e6),
-            1_000_000_000..1_000_000_000_000 => write!(f, "{:.1} GB", b / 1e9),
-            _ => write!(f, "{:.1} TB", b / 1e12),
-        }
+        f.write_str(&crate::words::bytes(self.0))
     }
 }
 
@@ -236,8 +229,8 @@ impl MemoryPlan {
                 phase.largest().what,
                 Bytes(phase.largest().bytes)
             ),
-            needs: Bytes(phase.bytes()).to_string(),
-            budget: budget.bytes.to_string(),
+            needs: phase.bytes(),
+            budget: budget.bytes.0,
             hint: hint(),
         })
     }

@@ -8,6 +8,7 @@
 //! them says how options are written there ([`phrase`]): `--nulls drop` on the command line,
 //! `nulls="drop"` in Python. `Display` writes `nulls=drop`.
 
+use crate::words::bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -63,10 +64,10 @@ pub enum Error {
     Budget {
         /// The work or buffer that is too large.
         what: String,
-        /// Bytes needed, for people.
-        needs: String,
-        /// Bytes allowed, for people.
-        budget: String,
+        /// Bytes needed.
+        needs: u64,
+        /// Bytes allowed.
+        budget: u64,
         /// What would fit.
         hint: String,
     },
@@ -92,7 +93,7 @@ pub enum Error {
         problem: String,
     },
 
-    /// The listener asked to stop. Nothing was written.
+    /// The listener asked to stop. No result was written; a checkpoint that was asked for stays.
     Cancelled,
 
     /// A bug in eigenstream.
@@ -216,6 +217,7 @@ impl Error {
                 format!("{}no column '{name}'; {hint}", place_prefix(path))
             }
             Error::Budget { what, needs, budget, hint } => {
+                let (needs, budget) = (bytes(*needs), bytes(*budget));
                 format!("{what} needs {needs}, budget is {budget}; {hint}")
             }
             Error::TooManyClasses { label, classes, hint } => format!(
@@ -224,7 +226,7 @@ impl Error {
             ),
             Error::Unconverged(iteration) => iteration.sentence(),
             Error::Model { path, problem } => format!("{}: {problem}", path.display()),
-            Error::Cancelled => "stopped before it was done; nothing was written".into(),
+            Error::Cancelled => "stopped before it was done; no result was written".into(),
             Error::Internal(what) => {
                 format!("{what} (this is a bug in eigenstream, please report it)")
             }

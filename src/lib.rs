@@ -121,15 +121,15 @@ pub use fit::{
     LabelOptions, LandmarkChoice, Plan, Resources, ScalingOptions, ScoringOptions,
 };
 pub use hsic::{Hsic, HsicPlan, HsicResult};
-pub use kernel::{Kernel, KernelKind};
+pub use kernel::{Basis, Fourier, Kernel, KernelKind, KernelMap, Ridge};
 pub use listen::{Listener, Quiet, Stage};
 pub use model::{
     Approximation, ClassReport, Header, InputEntry, KernelReport, LabelReport, Method, Model,
-    NullReport, PreimageReport, ScoringReport, Selection, Weight,
+    NullReport, PreimageReport, Projection, ScoringReport, Selection, Weight,
 };
 pub use note::{Level, Note};
 pub use sink::{Compression, ParquetOutput, Sink};
-pub use solve::rules::Components;
+pub use solve::rules::{Components, RuleAnswer};
 pub use solve::scoring::{Keep, Score};
 pub use solve::supervised::LabelKernel;
 pub use solve::{Certificate, Form, Iteration};

@@ -40,7 +40,7 @@ pub trait Listener: Sync {
     fn end(&self) {}
 
     /// True when the run is to stop. Asked once a block; the run then ends with
-    /// [`Error::Cancelled`] and leaves nothing behind.
+    /// [`Error::Cancelled`] and leaves nothing behind but the checkpoint of a scan that has one.
     fn cancelled(&self) -> bool {
         false
     }

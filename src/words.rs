@@ -31,6 +31,18 @@ pub(crate) fn five_digits(x: f64) -> String {
     }
 }
 
+/// 25.2 MB.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let b = bytes as f64;
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", b / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", b / 1e6),
+        1_000_000_000..1_000_000_000_000 => format!("{:.1} GB", b / 1e9),
+        _ => format!("{:.1} TB", b / 1e12),
+    }
+}
+
 /// Bytes as whole megabytes, rounded up: what a user can ask for.
 pub(crate) fn megabytes(bytes: u64) -> String {
     format!("{}MB", bytes.div_ceil(1_000_000))

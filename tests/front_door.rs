@@ -4,9 +4,9 @@
 use crate::workdir::{Workdir, close, doubles};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, StringArray};
 use eigenstream::{
-    Approximate, ArrowTable, Dataset, Error, Fit, Form, Keep, Kernel, KernelKind, KernelOptions,
-    LabelKernel, LabelOptions, Listener, Model, Note, Nulls, ParquetOutput, Quiet, ReaderTable,
-    Scan, Stage, State, Table, Transform,
+    Approximate, ArrowTable, Checkpoint, Dataset, Error, Fit, Form, Keep, Kernel, KernelKind,
+    KernelOptions, LabelKernel, LabelOptions, Listener, Model, Note, Nulls, ParquetOutput, Quiet,
+    ReaderTable, Scan, Stage, State, Table, Transform,
 };
 use ndarray::Array2;
 use std::sync::Arc;
@@ -176,6 +176,31 @@ fn a_batch_that_cannot_be_added_leaves_its_state_as_it_was() {
         "{refused}"
     );
     assert_eq!(state.to_bytes().unwrap(), before);
+}
+
+#[test]
+fn what_was_never_added_is_not_taken_out() {
+    let scan = |rows| {
+        let table = ArrowTable::from(batch(columns(rows, false)));
+        Scan::new().plan(&table).unwrap().run(&Quiet).unwrap()
+    };
+    let mut small = scan(10);
+    let before = small.to_bytes().unwrap();
+    let refused = small.subtract(scan(ROWS)).unwrap_err();
+    assert!(refused.to_string().contains("more than the 10"), "{refused}");
+    assert_eq!(small.to_bytes().unwrap(), before);
+}
+
+/// Rows in memory cannot be known again, so no checkpoint of others is taken up for them.
+#[test]
+fn checkpoints_are_of_files() {
+    let dir = Workdir::new();
+    let path = dir.path("c");
+    let checkpoint = Checkpoint { path, every: std::time::Duration::ZERO };
+    let table = ArrowTable::from(batch(columns(ROWS, false)));
+    let plan = Scan::new().plan(&table).unwrap();
+    let refused = plan.run_onto(None, Some(&checkpoint), &Quiet).unwrap_err();
+    assert!(refused.to_string().contains("is for files"), "{refused}");
 }
 
 /// Stops a run after some blocks.

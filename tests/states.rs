@@ -185,6 +185,41 @@ fn a_fit_by_way_of_a_state_is_refused_before_a_row_is_read() {
     assert!(model(&dir, "s") == before);
 }
 
+/// A state has one label: features scored by another are refused before a row is read.
+#[test]
+fn features_scored_by_another_label_are_no_fit_of_a_state() {
+    let dir = labelled("900");
+    let words = "fit d --columns x* --method spca --label label_string --score-by label_int \
+                 --keep-features 2 -o m";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    dir.ok(&words);
+    std::fs::remove_file(dir.path("m")).unwrap();
+    for way in [["--state", "s"], ["--checkpoint", "c"]] {
+        let said = dir.fails(2, &[&words[..], &way].concat());
+        assert!(said.contains("was scanned with label label_string"), "{said}");
+        assert_eq!(dir.list(), ["d"], "{way:?}");
+    }
+}
+
+#[test]
+fn no_result_of_a_fit_replaces_its_input() {
+    let dir = labelled("900");
+    let input = "d/part-001.parquet";
+    let before = model(&dir, input);
+    for words in [
+        format!("fit d -o {input}"),
+        format!("fit d -o {input} --state s"),
+        format!("fit d -o {input} --checkpoint c"),
+        format!("fit d -o m --state {input}"),
+        format!("fit d -o m --checkpoint {input}"),
+    ] {
+        let said = dir.fails(2, &words.split(' ').collect::<Vec<_>>());
+        assert!(said.contains("would replace the input"), "{words}: {said}");
+        assert!(model(&dir, input) == before, "{words}");
+    }
+    assert_eq!(dir.list(), ["d"]);
+}
+
 #[test]
 fn a_fit_tells_the_same_by_whatever_way() {
     let dir = labelled("900");

@@ -4,7 +4,7 @@
 use super::columns::{OutputColumns, computed_fields};
 use super::options::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, Transform};
 use crate::error::{Error, Result};
-use crate::fit::Resources;
+use crate::fit::{Resources, bounds};
 use crate::model::Model;
 use crate::project::preimage::FixedPoint;
 use crate::source::{ColumnKind, FeatureColumn, Features, Nulls, ReadCost, ReadRequest, Table};
@@ -155,6 +155,8 @@ impl<'m, 't> ApplyPlan<'m, 't> {
         compute: Compute,
         output: OutputOptions<'_>,
     ) -> Result<ApplyPlan<'m, 't>> {
+        bounds::threads(output.resources)?;
+        bounds::rows(table)?;
         request.features.check(table)?;
         let ComponentCount { asked, k } = components;
         let computed = computed_fields(model, k, compute, output.dtype, output.prefix);

@@ -8,8 +8,7 @@ use super::talk::Talk;
 use crate::budget::Bytes;
 use crate::error::{Error, Result};
 use crate::fit::{ColumnOptions, Fit, Plan};
-use crate::model::{InputEntry, Method, Model};
-use crate::solve::Form;
+use crate::model::{InputEntry, Model};
 use crate::solve::supervised::LabelKernel;
 use crate::source::{Dataset, Precision, Table};
 use crate::staged::check_file;
@@ -24,11 +23,12 @@ pub(super) fn run(args: &FitArgs, talk: &Talk) -> Result<()> {
     let started = Instant::now();
     let fit = args.fit.fit()?;
     check_file(&args.output)?;
+    let dataset = Dataset::from_paths(&args.fit.data)?;
+    let results = [Some(&args.output), args.state.as_ref(), args.checkpoint.checkpoint.as_ref()];
+    results.into_iter().flatten().try_for_each(|out| dataset.refuse_output(&[], out))?;
     let (model, checkpoint) = match args.state.is_some() || args.checkpoint.checkpoint.is_some() {
-        true => by_state(args, &fit, talk)?,
+        true => by_state(args, &fit, dataset, talk)?,
         false => {
-            let dataset = Dataset::from_paths(&args.fit.data)?;
-            dataset.refuse_output(&[], &args.output)?;
             let plan = planned(args, &fit, &dataset, talk)?;
             plan.check()?;
             (plan.run(talk)?, None)
@@ -56,12 +56,14 @@ fn planned<'t>(args: &FitArgs, fit: &Fit, data: &'t Dataset, talk: &Talk) -> Res
 }
 
 /// `--state` and `--checkpoint`: a scan, then a model of the state.
-fn by_state(args: &FitArgs, fit: &Fit, talk: &Talk) -> Result<(Model, Option<Checkpoint>)> {
-    let mut fit = fit.clone();
-    check_allowed(&fit)?;
-    // What is scored by is a label of the state.
-    if let (Some(scoring), true) = (&fit.scoring, fit.labels.columns.is_empty()) {
-        fit.labels.columns = vec![scoring.by.clone()];
+fn by_state(
+    args: &FitArgs,
+    fit: &Fit,
+    dataset: Dataset,
+    talk: &Talk,
+) -> Result<(Model, Option<Checkpoint>)> {
+    if fit.precision != Precision::Exact {
+        return Error::misuse("--precision mixed does not go with --state and --checkpoint");
     }
     if args.state.as_ref().is_some_and(|state| same_file(state, &args.output)) {
         return Error::misuse("--state would be replaced by its model; name another -o");
@@ -69,23 +71,24 @@ fn by_state(args: &FitArgs, fit: &Fit, talk: &Talk) -> Result<(Model, Option<Che
     let kept = args.state.iter().map(PathBuf::as_path);
     let results: Vec<&Path> = kept.chain([args.output.as_path()]).collect();
     let checkpoint = args.checkpoint.apart_from(&results)?;
-    let old = args.state.as_deref().filter(|p| p.exists()).map(State::load).transpose()?;
     // The state has the columns that were chosen, and no others to choose among.
     let of_state = Fit { columns: ColumnOptions::default(), ..fit.clone() };
+    let old = args.state.as_deref().filter(|p| p.exists()).map(State::load).transpose()?;
     if let Some(state) = &old {
         state.check_fit(&of_state)?;
     }
-    let state = match (new_data(args, old.as_ref(), talk)?, old) {
+    let state = match (new_data(args, dataset, old.as_ref(), talk)?, old) {
         (None, Some(state)) => state,
         (None, None) => return Err(Error::Internal("there is no data and no state".into())),
         (Some(dataset), old) => {
-            planned(args, &fit, &dataset, talk)?;
+            planned(args, fit, &dataset, talk)?;
             let scan = match args.state {
                 // A state that is kept has everything; one that is not, what the model needs.
-                Some(_) => Scan::of_fit(&fit, Statistics::All),
-                None => Scan::for_fit(&fit),
+                Some(_) => Scan::of_fit(fit, Statistics::All),
+                None => Scan::for_fit(fit),
             };
             let scan = scan.plan(&dataset)?;
+            scan.check_fit(&of_state)?;
             scan.run_onto(old, checkpoint.as_ref(), talk)?
         }
     };
@@ -96,31 +99,13 @@ fn by_state(args: &FitArgs, fit: &Fit, talk: &Talk) -> Result<(Model, Option<Che
     Ok((state.solve(&of_state, talk)?, checkpoint))
 }
 
-/// Refuses what no state can give.
-fn check_allowed(fit: &Fit) -> Result<()> {
-    if fit.method.is_kernel() {
-        return Error::misuse(
-            "--state and --checkpoint are for pca and spca; kernel methods compare rows",
-        );
-    }
-    if fit.labels.kernel == Some(LabelKernel::Rbf) || fit.precision != Precision::Exact {
-        return Error::misuse(
-            "rbf labels and --precision mixed do not go with --state and --checkpoint; leave them \
-             out",
-        );
-    }
-    if !matches!(fit.form, None | Some(Form::Primal)) && fit.method == Method::Pca {
-        return Error::misuse(
-            "--state and --checkpoint keep the covariance, which is the primal form; leave --form \
-             out",
-        );
-    }
-    Ok(())
-}
-
 /// The files that a state does not have; `None` when it has all of them.
-fn new_data(args: &FitArgs, old: Option<&State>, talk: &Talk) -> Result<Option<Dataset>> {
-    let dataset = Dataset::from_paths(&args.fit.data)?;
+fn new_data(
+    args: &FitArgs,
+    dataset: Dataset,
+    old: Option<&State>,
+    talk: &Talk,
+) -> Result<Option<Dataset>> {
     let Some(state) = old else { return Ok(Some(dataset)) };
     let new = state.new_inputs(&InputEntry::of(&dataset), args.skip_known, talk)?;
     if new.is_empty() {

@@ -1,21 +1,27 @@
-//! What the numbers among options must be. A front end may refuse them earlier and in its own words;
-//! here nothing else gets by.
+//! What the numbers among options must be. A front end may refuse them earlier and in its own
+//! words; here nothing else gets by.
 
-use super::options::{Approximate, Fit, Gamma, KernelOptions};
+use super::options::{Approximate, Fit, Gamma, KernelOptions, Resources};
+use crate::accumulate::MOST_ROWS;
 use crate::error::{Error, Result};
 use crate::solve::rules::Components;
 use crate::solve::scoring::Keep;
+use crate::source::Table;
+
+/// The most worker threads.
+const MOST_THREADS: usize = 1024;
 
 /// Refuses numbers that no fit can work with.
 pub(crate) fn check(fit: &Fit) -> Result<()> {
     let (labels, iteration) = (&fit.labels, &fit.iteration);
     match fit.components {
         Components::Count(0) => return Error::misuse("⟦components⟧ must be 1 or more"),
-        Components::Ratio(r) if !(r > 0.0 && r <= 1.0) => {
-            return Error::misuse("a share of the variance is more than 0 and at most 1");
+        Components::Ratio(r) if !(r > 0.0 && r < 1.0) => {
+            return Error::misuse("a share of the variance is more than 0 and less than 1");
         }
         _ => {}
     }
+    threads(&fit.resources)?;
     positive("label-gamma", labels.gamma)?;
     within("label-features", labels.features, 1..=1_000_000)?;
     if iteration.tolerance.is_some_and(|t| !(1e-12..1.0).contains(&t)) {
@@ -33,6 +39,22 @@ pub(crate) fn check(fit: &Fit) -> Result<()> {
             Error::misuse("⟦score-threshold⟧ must be a number")
         }
         _ => kernel(&fit.kernel),
+    }
+}
+
+/// Threads that there may be, of any run.
+pub(crate) fn threads(resources: &Resources) -> Result<()> {
+    match resources.threads {
+        Some(threads) => within("threads", threads, 1..=MOST_THREADS),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a table that says it has more rows than can be counted.
+pub(crate) fn rows(table: &dyn Table) -> Result<()> {
+    match table.rows() <= MOST_ROWS {
+        true => Ok(()),
+        false => Err(Error::data(table.place(), format!("cannot have {} rows", table.rows()))),
     }
 }
 
@@ -80,6 +102,8 @@ mod tests {
             Fit::pca().components(0),
             Fit::pca().components(Components::Ratio(f64::NAN)),
             Fit::pca().components(Components::Ratio(1.5)),
+            Fit::pca().threads(0),
+            Fit::pca().threads(usize::MAX),
             Fit::pca().score_by("y", Keep::Features(0)),
             Fit::pca().score_by("y", Keep::Threshold(f64::INFINITY)),
             Fit::kpca(Kernel::Rbf { gamma: f64::NAN }),

@@ -152,6 +152,7 @@ impl FitProblem {
     /// Checks a fit against a table; gives the columns it has chosen, too.
     pub(crate) fn new(fit: &Fit, table: &dyn Table) -> Result<(FitProblem, ColumnSelection)> {
         bounds::check(fit)?;
+        bounds::rows(table)?;
         let scored_by = fit.scoring.iter().map(|s| &s.by);
         let reserved = fit.weight.iter().chain(&fit.labels.columns).chain(scored_by);
         let choice = ColumnChoice {

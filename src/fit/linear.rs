@@ -3,7 +3,7 @@
 use super::assemble::Decomposition;
 use super::check::LabelProblem;
 use super::labels::EXACT_LABELS;
-use super::run::Run;
+use super::run::{Run, label_sums};
 use super::sums_pass::{SumsPass, feature_moments, rows_stage};
 use crate::accumulate::{Accumulate, CoMoment, LabelMap, LabelSumsKind, SumsKind, SumsResult};
 use crate::budget::release_freed_memory;
@@ -69,13 +69,8 @@ impl Run<'_> {
     pub(super) fn supervised(&self, labels: &LabelProblem) -> Result<Decomposition> {
         let request = &self.plan.problem.request;
         let covariance = labels.with_variance;
-        let kind = match labels.request.read {
-            LabelRead::Numbers => LabelSumsKind::linear(labels.request.columns.len()),
-            LabelRead::Classes => {
-                let most = if labels.gamma.is_some() { EXACT_LABELS } else { usize::MAX };
-                LabelSumsKind::Classes(self.class_limit(labels.name(), most))
-            }
-        };
+        let most = if labels.gamma.is_some() { EXACT_LABELS } else { usize::MAX };
+        let kind = label_sums(self.plan, &labels.request, most);
         match (self.sums(request, covariance, Some(kind)), labels.gamma) {
             (Err(Error::TooManyClasses { .. }), Some(gamma)) => self.random_labels(labels, gamma),
             (sums, _) => {

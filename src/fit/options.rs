@@ -262,7 +262,7 @@ pub struct Resources {
 
 impl Resources {
     pub(crate) fn threads(&self) -> usize {
-        self.threads.unwrap_or_else(cores).max(1)
+        self.threads.unwrap_or_else(cores)
     }
 
     pub(crate) fn temp_dir(&self) -> PathBuf {

@@ -1,8 +1,8 @@
 //! Asked, then checked: [`Fit`] and a table → [`Plan`]. No row is read.
 //!
 //! The plan knows n, d, the form, the passes and every big buffer ([`super::cost`] has the
-//! formulas). Once planned, a fit does not fail on its arguments, its bytes are known, and running
-//! it looks at no option again.
+//! formulas). Once planned, a fit does not fail on its arguments (but for rules of k that only the
+//! spectrum can answer), its bytes are known, and running it looks at no option again.
 
 use super::check::{FitProblem, LabelProblem, LabelUse};
 use super::choose::choose;

@@ -15,14 +15,14 @@ use super::assemble::{Decomposition, FeatureScores, ModelContext, tally_notes};
 use super::check::{LabelUse, ScoringProblem};
 use super::plan::Plan;
 use super::sums_pass::rows_stage;
-use crate::accumulate::{ClassLimit, Moments};
+use crate::accumulate::{ClassLimit, LabelSumsKind, Moments};
 use crate::budget::{Bytes, release_freed_memory};
 use crate::error::{Error, Result};
 use crate::listen::{Listener, Stage, Watch};
 use crate::model::{InputEntry, Model};
 use crate::note::Note;
 use crate::solve::Form;
-use crate::source::{LabelRead, Precision, ReadRequest, Source, Tally};
+use crate::source::{LabelRead, LabelRequest, Precision, ReadRequest, Source, Tally};
 use crate::workers::Crew;
 
 /// A fit under way.
@@ -149,11 +149,6 @@ impl Run<'_> {
         Watch::new(self.listener, stage)
     }
 
-    /// How many classes a label may have, and what to say if there are more.
-    pub(super) fn class_limit(&self, label: String, most: usize) -> ClassLimit {
-        class_limit(self.plan, label, most)
-    }
-
     /// The scores, and the fit too where one pass gives both.
     fn score(&self, scoring: &ScoringProblem) -> Result<ScoringPass> {
         let (plan, problem) = (self.plan, &self.plan.problem);
@@ -168,12 +163,7 @@ impl Run<'_> {
             .read()
             .filter(|l| l.request == scoring.label && l.gamma.is_none() && !l.with_variance);
         let same = same.filter(|_| problem.kernel.is_none());
-        let kind = match scoring.label.read {
-            LabelRead::Numbers => crate::accumulate::LabelSumsKind::linear(1),
-            LabelRead::Classes => crate::accumulate::LabelSumsKind::Classes(
-                self.class_limit(scoring.label.columns.join(", "), usize::MAX),
-            ),
-        };
+        let kind = label_sums(plan, &scoring.label, usize::MAX);
         let (sums, tally) = self.sums(&request, plan.scores_with_covariance, Some(kind))?;
         let context = self.context();
         let Some(of_labels) = &sums.labels else {
@@ -202,8 +192,18 @@ impl Run<'_> {
     }
 }
 
+/// Which sums are made of these labels, in the memory of a plan, with at most so many classes.
+pub(crate) fn label_sums(plan: &Plan<'_>, labels: &LabelRequest, most: usize) -> LabelSumsKind {
+    match labels.read {
+        LabelRead::Numbers => LabelSumsKind::linear(labels.columns.len()),
+        LabelRead::Classes => {
+            LabelSumsKind::Classes(class_limit(plan, labels.columns.join(", "), most))
+        }
+    }
+}
+
 /// How many classes a label may have in the memory of a plan, and what to say if there are more.
-pub(crate) fn class_limit(plan: &Plan<'_>, label: String, most: usize) -> ClassLimit {
+fn class_limit(plan: &Plan<'_>, label: String, most: usize) -> ClassLimit {
     let thousand = Bytes(plan.class_bytes().saturating_mul(1_000));
     let hint = format!(
         "a label that names each row is an id; choose another, allow more ⟦memory⟧ ({thousand} for \

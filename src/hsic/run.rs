@@ -1,14 +1,14 @@
 //! A plan, run: one pass that holds no row, or all rows in memory → [`HsicResult`].
 
 use super::plan::HsicPlan;
-use crate::accumulate::{Accumulate, LabelSumsKind, Moments, SumsKind};
+use crate::accumulate::{Accumulate, Moments, SumsKind};
 use crate::collect::{self, collect_all};
 use crate::error::{Error, Result};
 use crate::fit::assemble::tally_notes;
 use crate::fit::check::{LabelProblem, LabelUse};
 use crate::fit::kernel_choice::{median_gamma, resolve};
 use crate::fit::labels::EXACT_LABELS;
-use crate::fit::run::class_limit;
+use crate::fit::run::label_sums;
 use crate::fit::sums_pass::{SumsPass, feature_moments, rows_stage};
 use crate::fit::supervise::label_matrix;
 use crate::kernel::Kernel;
@@ -163,13 +163,8 @@ impl HsicPlan<'_> {
         listener: &dyn Listener,
     ) -> Result<(Moments, f64, Tally)> {
         self.plan.check()?;
-        let kind = match labels.request.read {
-            LabelRead::Numbers => LabelSumsKind::linear(labels.request.columns.len()),
-            LabelRead::Classes => {
-                let most = if labels.gamma.is_some() { EXACT_LABELS } else { usize::MAX };
-                LabelSumsKind::Classes(class_limit(&self.plan, labels.name(), most))
-            }
-        };
+        let most = if labels.gamma.is_some() { EXACT_LABELS } else { usize::MAX };
+        let kind = label_sums(&self.plan, &labels.request, most);
         let kind = SumsKind {
             features: source.n_features(),
             covariance: false,
@@ -202,7 +197,8 @@ impl HsicPlan<'_> {
             ));
         }
         if kernel == Kernel::Cosine {
-            // Rows at unit length, as the fit and the transform have them; one of length 0 is refused.
+            // Rows at unit length, as the fit and the transform have them; one of length 0 is
+            // refused.
             let unit = Prepare { normalize: true, ..Prepare::default() };
             let whole = tally.dropped == 0;
             x = unit.apply(Block::dense(x), |row| place_of(self.plan.table, row, whole))?;

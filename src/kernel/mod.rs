@@ -21,14 +21,15 @@ pub(crate) mod ridge;
 mod simd;
 
 pub(crate) use comparands::Comparands;
-pub(crate) use fourier::Fourier;
-pub(crate) use map::{Basis, Comparer, KernelMap};
-pub(crate) use ridge::Ridge;
+pub use fourier::Fourier;
+pub(crate) use map::Comparer;
+pub use map::{Basis, KernelMap};
+pub use ridge::Ridge;
 
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
-/// `--kernel`.
+/// A kernel by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]

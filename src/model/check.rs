@@ -266,7 +266,7 @@ mod tests {
         let mut model = model();
         change(&mut model.header);
         let bytes = model.to_bytes().expect("any header can be written");
-        Model::from_bytes(&bytes).expect_err("a header that contradicts the numbers")
+        Model::from_bytes(&bytes).expect_err("a header that contradicts the numbers").to_string()
     }
 
     fn label(header: &mut Header) -> &mut LabelReport {

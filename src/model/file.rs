@@ -26,7 +26,7 @@ impl Model {
     pub fn load(path: impl AsRef<Path>) -> Result<Model> {
         let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(Error::io("open", path))?;
-        Model::from_bytes(&bytes).map_err(|problem| Error::model(path, problem))
+        Model::opened(&bytes).map_err(|problem| Error::model(path, problem))
     }
 
     /// The file's bytes: a function of the model alone.
@@ -34,8 +34,13 @@ impl Model {
         container::to_bytes(Content::Model, &self.header, &self.tensors())
     }
 
-    /// Reads the bytes of a model file; the error is what is wrong with them.
-    pub fn from_bytes(bytes: &[u8]) -> std::result::Result<Model, String> {
+    /// Reads the bytes of a model file.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Model> {
+        Model::opened(bytes).map_err(|problem| Error::model(Path::new("model"), problem))
+    }
+
+    /// The same; the error is what is wrong with them.
+    fn opened(bytes: &[u8]) -> std::result::Result<Model, String> {
         let (header, tensors) = container::open(Content::Model, bytes)?;
         assemble(header, &tensors).map_err(|why| container::damage(Content::Model, &why))
     }

@@ -3,7 +3,7 @@
 use super::{Form, Provenance};
 use crate::accumulate::Moments;
 use crate::kernel::Kernel;
-use crate::solve::rules::Answer;
+use crate::solve::rules::RuleAnswer;
 use crate::solve::scoring::{Keep, Score};
 use crate::solve::supervised::LabelKernel;
 use crate::solve::{Certificate, Solution};
@@ -68,7 +68,7 @@ pub struct Header {
     pub version: String,
 }
 
-/// `--method`.
+/// The method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
@@ -219,7 +219,7 @@ pub struct Selection {
     /// Components kept.
     pub kept: usize,
     /// What each rule says.
-    pub rules: Vec<Answer>,
+    pub rules: Vec<RuleAnswer>,
     /// How features were selected before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scoring: Option<ScoringReport>,

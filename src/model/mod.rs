@@ -67,7 +67,7 @@ pub enum Projection {
 
 /// What a fit knows besides sums and solution.
 #[derive(Debug, Clone)]
-pub struct Provenance {
+pub(crate) struct Provenance {
     /// The columns as chosen.
     pub columns: Features,
     /// `-k` as typed.
@@ -106,7 +106,7 @@ pub struct Provenance {
 
 /// What a kernel fit adds to a solution.
 #[derive(Debug, Clone)]
-pub struct KernelParts {
+pub(crate) struct KernelParts {
     /// For the header.
     pub report: KernelReport,
     /// The map; its coefficients are put in by [`Model::new`], which takes them from the solution.
@@ -121,7 +121,7 @@ pub struct KernelParts {
 impl Model {
     /// Puts a model together. Of a kernel fit `solution.components` are the coefficients of its
     /// map.
-    pub fn new(sums: &Moments, solution: Solution, mut from: Provenance) -> Model {
+    pub(crate) fn new(sums: &Moments, solution: Solution, mut from: Provenance) -> Model {
         let active: HashSet<usize> = solution.active.iter().copied().collect();
         let inactive: Vec<usize> =
             (0..from.columns.len()).filter(|j| !active.contains(j)).collect();

@@ -13,9 +13,9 @@
 //! Shuffling the labels permutes l and the L_ij, and leaves k as it is. Each tile of K is made once
 //! for all permutations, and only on and above the diagonal.
 //!
-//! H takes constants out of K and shifts out of labels, so both are taken out first, where they would
-//! cost digits: K less a constant near its mean (a sigmoid may lie within 1e-9 of 1), numbers less
-//! their mean.
+//! H takes constants out of K and shifts out of labels, so both are taken out first, where they
+//! would cost digits: K less a constant near its mean (a sigmoid may lie within 1e-9 of 1), numbers
+//! less their mean.
 
 use super::supervised::LabelKernel;
 use crate::blas;

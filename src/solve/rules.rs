@@ -85,7 +85,7 @@ impl fmt::Display for Components {
 
 /// A rule's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct RuleAnswer {
     /// The rule, as `-k` takes it.
     pub rule: String,
     /// How many components it keeps; null where it does not apply.
@@ -158,8 +158,8 @@ impl Rules {
     }
 
     /// The answers of all rules.
-    pub fn answers(&self) -> Vec<Answer> {
-        let answer = |rule: String, said: &std::result::Result<usize, String>| Answer {
+    pub fn answers(&self) -> Vec<RuleAnswer> {
+        let answer = |rule: String, said: &std::result::Result<usize, String>| RuleAnswer {
             rule,
             components: said.as_ref().ok().copied(),
             reason: said.as_ref().err().cloned(),

@@ -13,7 +13,7 @@ use crate::accumulate::{ClassMoments, CrossMoments, LabelMoments, Moments};
 use ndarray::Array1;
 use serde::{Deserialize, Serialize};
 
-/// `--score`.
+/// How a score counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]

@@ -23,7 +23,7 @@ use crate::source::labels::{Class, ClassValue};
 use ndarray::{Array1, Array2, Axis};
 use serde::{Deserialize, Serialize};
 
-/// `--label-kernel`.
+/// The kernel over labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]

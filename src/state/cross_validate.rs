@@ -49,7 +49,7 @@ impl State {
     /// The number of features that tells the label best.
     pub fn choose_features(&self, fit: &Fit) -> Result<FoldChoice> {
         let Some(scoring) = &fit.scoring else {
-            return Error::misuse("there is nothing to score by");
+            return Error::misuse("there is no label to score by; name it with ⟦score-by⟧");
         };
         let ColumnOptions { include, exclude } = &fit.columns;
         let some = matching(&self.about.columns, include, exclude)?;

@@ -26,7 +26,7 @@
 //! ])?;
 //! let mut state = Scan::new().labels(["kind"]).empty(rows.schema())?;
 //! state.update(&rows)?;
-//! let mut other = State::from_bytes(&state.to_bytes()?).map_err(std::io::Error::other)?;
+//! let mut other = State::from_bytes(&state.to_bytes()?)?;
 //! other.update(&rows)?;
 //! assert_eq!((state.rows(), other.rows()), (3, 6));
 //! assert_eq!(other.solve(&Fit::pca(), &Quiet)?.n_components(), 2);
@@ -54,6 +54,7 @@ use crate::model::container::{self, Content};
 use crate::source::labels::ClassValue;
 use crate::source::{BatchReader, Features, LabelRead, LabelRequest, Nulls, Precision};
 use crate::source::{ReadRequest, Tally};
+use crate::words::{count, thousands};
 use arrow_array::RecordBatch;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -243,16 +244,15 @@ impl State {
     /// Takes a state out that was added.
     pub fn subtract(&mut self, part: State) -> Result<()> {
         self.agrees(&part.about, &part.sums)?;
-        for entry in &part.about.ledger {
-            let Some(at) = self.about.ledger.iter().position(|e| e.is_same(entry)) else {
-                let problem = match self.about.ledger.iter().find(|e| e.path == entry.path) {
-                    Some(_) => "is in the state with other content; it cannot be taken out",
-                    None => "was never added to the state, so it cannot be taken out",
-                };
-                return Err(Error::data(Place::file(&entry.path), problem));
-            };
-            self.about.ledger.remove(at);
+        let ledger = self.ledger_without(&part.about.ledger)?;
+        if part.rows() > self.rows() {
+            return Error::misuse(format!(
+                "it has {}, more than the {} that it would be taken out of",
+                count(part.rows(), "row"),
+                thousands(self.rows())
+            ));
         }
+        self.about.ledger = ledger;
         let before = self.whole().spread();
         self.sums.iter_mut().zip(part.sums).for_each(|(a, b)| a.subtract(b));
         let after = self.whole().spread();
@@ -267,6 +267,22 @@ impl State {
                 self.about.cancellation.max(part.about.cancellation).max(lost);
         }
         Ok(())
+    }
+
+    /// The inputs less these, each of which must be there.
+    fn ledger_without(&self, part: &[InputEntry]) -> Result<Vec<InputEntry>> {
+        let mut left = self.about.ledger.clone();
+        for entry in part {
+            let Some(at) = left.iter().position(|e| e.is_same(entry)) else {
+                let problem = match left.iter().find(|e| e.path == entry.path) {
+                    Some(_) => "is in the state with other content; it cannot be taken out",
+                    None => "was never added to the state, so it cannot be taken out",
+                };
+                return Err(Error::data(Place::file(&entry.path), problem));
+            };
+            left.remove(at);
+        }
+        Ok(left)
     }
 
     /// Refuses a state of other columns or options.
@@ -330,8 +346,13 @@ impl State {
         container::to_bytes(Content::State, &header, &tensors)
     }
 
-    /// Reads the bytes of a state; the error is what is wrong with them.
-    pub fn from_bytes(bytes: &[u8]) -> std::result::Result<State, String> {
+    /// Reads the bytes of a state.
+    pub fn from_bytes(bytes: &[u8]) -> Result<State> {
+        State::opened(bytes).map_err(|problem| Error::model(Path::new("state"), problem))
+    }
+
+    /// The same; the error is what is wrong with them.
+    fn opened(bytes: &[u8]) -> std::result::Result<State, String> {
         let (StateHeader { about, folds, sums }, tensors) =
             container::open::<StateHeader>(Content::State, bytes)?;
         let damaged = |why: String| container::damage(Content::State, &why);
@@ -373,6 +394,6 @@ impl State {
     pub fn load(path: impl AsRef<Path>) -> Result<State> {
         let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(Error::io("open", path))?;
-        State::from_bytes(&bytes).map_err(|problem| Error::model(path, problem))
+        State::opened(&bytes).map_err(|problem| Error::model(path, problem))
     }
 }

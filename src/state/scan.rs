@@ -7,11 +7,10 @@ use super::checkpoint::{Checkpoint, Saver, resumable};
 use super::inputs::no_twins;
 use super::{About, Group, State, StateLabels};
 use crate::accumulate::{ClassLimit, LabelSumsKind, Sums, SumsKind};
-use crate::budget::Bytes;
 use crate::error::{Error, Result};
 use crate::fit::assemble::tally_notes;
 use crate::fit::folds::{Folds, MOST_FOLDS};
-use crate::fit::run::class_limit;
+use crate::fit::run::label_sums;
 use crate::fit::sums_pass::{SumsPass, rows_stage};
 use crate::fit::{ColumnOptions, Fit, LabelOptions, Plan, Resources};
 use crate::listen::Listener;
@@ -89,11 +88,17 @@ impl Scan {
         Scan::default()
     }
 
-    /// What a fit reads of its rows, with `keep` of its sums.
+    /// What a fit reads of its rows, with `keep` of its sums. What it scores features by is a
+    /// label.
     pub fn of_fit(fit: &Fit, keep: Statistics) -> Scan {
+        let scored_by = fit.scoring.iter().map(|s| s.by.clone());
+        let labels = match fit.labels.columns.is_empty() {
+            true => scored_by.collect(),
+            false => fit.labels.columns.clone(),
+        };
         Scan {
             columns: fit.columns.clone(),
-            labels: fit.labels.columns.clone(),
+            labels,
             classes: fit.labels.classes,
             weight: fit.weight.clone(),
             nulls: fit.nulls,
@@ -215,10 +220,8 @@ impl Scan {
 
 /// Which sums a scan makes of the labels its plan reads.
 fn sums_kind(plan: &Plan<'_>, covariance: bool) -> SumsKind {
-    let labels = plan.problem.labels.read().map(|labels| match labels.request.read {
-        LabelRead::Numbers => LabelSumsKind::linear(labels.request.columns.len()),
-        LabelRead::Classes => LabelSumsKind::Classes(class_limit(plan, labels.name(), usize::MAX)),
-    });
+    let labels = plan.problem.labels.read();
+    let labels = labels.map(|labels| label_sums(plan, &labels.request, usize::MAX));
     SumsKind {
         features: plan.features().len(),
         covariance,
@@ -246,6 +249,11 @@ impl<'t> ScanPlan<'t> {
         &self.plan
     }
 
+    /// Refuses a model that the state of this scan would not give.
+    pub fn check_fit(&self, fit: &Fit) -> Result<()> {
+        State::new(self.about(), self.fresh()).check_fit(fit)
+    }
+
     /// What should be known before it runs.
     pub fn notes(&self) -> Vec<Note> {
         self.label_lost.then_some(Note::LabelNotKept).into_iter().collect()
@@ -268,8 +276,8 @@ impl<'t> ScanPlan<'t> {
         }
         Err(Error::Budget {
             what: format!("a scan into {} folds", self.n_folds()),
-            needs: Bytes(peak).to_string(),
-            budget: budget.to_string(),
+            needs: peak,
+            budget: budget.0,
             hint: format!("allow ⟦memory={}⟧, or take fewer ⟦folds⟧", megabytes(peak)),
         })
     }
@@ -311,7 +319,12 @@ impl<'t> ScanPlan<'t> {
     ) -> Result<State> {
         self.check()?;
         if self.by.is_some() {
-            return Error::misuse("a scan with ⟦by⟧ gives one state per group");
+            return Error::misuse("there are groups by ⟦by⟧: a scan of them gives many states");
+        }
+        if checkpoint.is_some() && self.plan.table.inputs().is_empty() {
+            return Error::misuse(
+                "⟦checkpoint⟧ is for files, which are known again; rows in memory are not",
+            );
         }
         let entries = InputEntry::of(self.plan.table);
         let mut start = match onto {

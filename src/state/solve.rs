@@ -12,7 +12,7 @@ use crate::model::{Method, Model};
 use crate::note::Note;
 use crate::solve::Form;
 use crate::solve::supervised::LabelKernel;
-use crate::source::{LabelRead, LabelRequest, matching};
+use crate::source::{LabelRead, LabelRequest, Nulls, matching};
 
 /// A model that a state allows.
 pub(crate) struct StateProblem {
@@ -36,11 +36,26 @@ impl State {
         if dropped > 0 && (problem.features.is_some() || problem.scoring.is_some()) {
             listener.note(&Note::DroppedForOthers(dropped));
         }
+        self.tell_ignored(fit, listener);
         let variance = fit.reads_labels() && fit.labels.with_variance;
         if variance && !self.sums[0].has_covariance() {
             listener.note(&Note::NoCovariance);
         }
         self.model(fit, problem, listener)
+    }
+
+    /// Weights and policies are what the state was scanned with.
+    fn tell_ignored(&self, fit: &Fit, listener: &dyn Listener) {
+        let about = &self.about;
+        let ignored = [
+            ("weight", fit.weight.is_some() && fit.weight != about.weight),
+            ("nulls", fit.nulls != Nulls::default() && fit.nulls != about.nulls),
+        ];
+        for (option, _) in ignored.into_iter().filter(|(_, ignored)| *ignored) {
+            let sentence =
+                format!("⟦{option}⟧ has no effect here: the state was scanned with another");
+            listener.note(&Note::NoEffect { option, sentence });
+        }
     }
 
     fn model(&self, fit: &Fit, problem: StateProblem, listener: &dyn Listener) -> Result<Model> {
