@@ -178,11 +178,19 @@ pub fn phrase(sentence: &str, option: impl Fn(&str, Option<&str>) -> String) -> 
     out + rest
 }
 
-/// As the library writes options: `nulls=drop`.
+/// As the library writes options: `nulls=drop`, by the names that its own have.
 pub(crate) fn plain(sentence: &str) -> String {
-    phrase(sentence, |name, value| match value {
-        Some(value) => format!("{}={value}", name.replace('-', "_")),
-        None => name.replace('-', "_"),
+    phrase(sentence, |name, value| {
+        let name = match name {
+            "label" => "labels".to_string(),
+            "no-center" => "uncentered".to_string(),
+            "for" | "keep-features" | "score-threshold" => "keep".to_string(),
+            other => other.replace('-', "_"),
+        };
+        match value {
+            Some(value) => format!("{name}={value}"),
+            None => name,
+        }
     })
 }
 

@@ -102,7 +102,8 @@ fn it_is_the_trace_formula() {
 #[test]
 fn a_shift_of_the_labels_costs_no_digit() {
     let whole = |i: usize| ((i * 11) % 19) as f64;
-    let kernels: [(KernelOptions, fn(&ArrayView1<f64>, &ArrayView1<f64>) -> f64); 2] =
+    type KernelOf = fn(&ArrayView1<f64>, &ArrayView1<f64>) -> f64;
+    let kernels: [(KernelOptions, KernelOf); 2] =
         [(rbf_options(), rbf), (KernelKind::Linear.into(), linear)];
     for (kernel, k) in kernels {
         let expected = oracle(&rows(), k, |i, j| whole(i) * whole(j));
@@ -206,5 +207,5 @@ fn missing_values_and_idle_options_are_told() {
     assert_eq!((found.rows, found.dropped, found.missing), (50, 10, 10));
     assert_eq!(*told.0.lock().unwrap(), ["10 rows of 60 dropped for 10 missing values: gaps (10)"]);
     let error = Hsic::default().plan(&table, None).err().unwrap();
-    assert_eq!(error.to_string(), "dependence is on labels; name their column with label");
+    assert_eq!(error.to_string(), "dependence is on labels; name their column with labels");
 }
