@@ -424,6 +424,18 @@ impl Workload {
     }
 }
 
+/// Bytes that one more fold of a scan takes: its S, once per unit in flight and the total.
+pub(crate) fn fold_bytes(features: u64) -> u64 {
+    4 * 8 * features.saturating_mul(features)
+}
+
+/// Bytes of one group of a scan, with as many classes as plans reckon with: S in the making and
+/// stored, sums of classes with what they miss, and what is known of it.
+pub(crate) fn group_bytes(features: u64, covariance: bool, classes: u64) -> u64 {
+    let square = if covariance { fold_bytes(features) } else { 0 };
+    square.saturating_add(64 * features * (1 + classes)).saturating_add(4096)
+}
+
 /// The same sums once a pass before has found the means that missing cells take, where they need
 /// it: as if no cell were missing.
 pub(super) fn with_means(sums: SumsKind) -> SumsKind {

@@ -1,7 +1,7 @@
 //! The cost model as arithmetic: bytes per buffer against the formulas of [`super::cost`], and the
 //! decisions that need no file.
 
-use super::cost::{KernelWork, LabelShape, LabelWork, Workload};
+use super::cost::{KernelWork, LabelShape, LabelWork, Workload, fold_bytes, group_bytes};
 use super::kernel_choice::KernelRoute;
 use crate::budget::{Budget, Bytes, PROGRAM_BYTES};
 use crate::solve::Form;
@@ -162,6 +162,16 @@ fn kernels_hold_rows_and_never_their_matrix() {
     assert_eq!(bytes(&all, "sampling", "a sample of 5000 rows"), 24 * 5000 * d);
     let peak = |n| Workload { n, ..work }.memory(Form::Landmarks, 2).peak_bytes();
     assert_eq!(peak(1_000_000), peak(1_000_000_000), "no row is held");
+}
+
+#[test]
+fn folds_and_groups_hold_sums_of_their_own() {
+    for d in [1u64, 64, 1023] {
+        let s = 8 * d * d;
+        assert_eq!(fold_bytes(d), 4 * s);
+        assert_eq!(group_bytes(d, true, 100), 4 * s + 64 * 101 * d + 4096);
+        assert_eq!(group_bytes(d, false, 0), 64 * d + 4096);
+    }
 }
 
 fn plenty() -> Budget {

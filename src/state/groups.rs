@@ -6,11 +6,12 @@
 
 use super::scan::ScanPlan;
 use super::{Group, State};
-use crate::accumulate::{Accumulate, Parts, Stored, Sums};
+use crate::accumulate::{Accumulate, Parts, Stored, Sums, SumsKind};
 use crate::error::{Error, Result};
 use crate::fit::PLANNED_CLASSES;
 use crate::fit::assemble::tally_notes;
 use crate::fit::check::label_problem;
+use crate::fit::cost::group_bytes;
 use crate::fit::sums_pass::rows_stage;
 use crate::fit::{Fit, LabelOptions};
 use crate::listen::{Listener, Watch};
@@ -187,9 +188,8 @@ impl<'t> ScanPlan<'t> {
     }
 
     fn groups_in_memory(&self) -> usize {
-        let d = self.kind.features as u64;
-        let square = if self.kind.covariance { d * d } else { 0 };
-        let each = 4 * 8 * square + 64 * d * (1 + PLANNED_CLASSES) + 4096;
+        let SumsKind { features, covariance, .. } = self.kind;
+        let each = group_bytes(features as u64, covariance, PLANNED_CLASSES);
         let peak = self.plan().taken().memory.peak_bytes();
         let spare = self.plan().budget().bytes.0.saturating_sub(peak);
         (spare / each).clamp(2, 1_000_000) as usize

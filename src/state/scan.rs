@@ -9,6 +9,7 @@ use super::{About, Group, State, StateLabels};
 use crate::accumulate::{ClassLimit, LabelSumsKind, Sums, SumsKind};
 use crate::error::{Error, Result};
 use crate::fit::assemble::tally_notes;
+use crate::fit::cost::fold_bytes;
 use crate::fit::folds::{Folds, MOST_FOLDS};
 use crate::fit::run::label_sums;
 use crate::fit::sums_pass::{SumsPass, rows_stage};
@@ -266,8 +267,7 @@ impl<'t> ScanPlan<'t> {
     /// Refuses what the budget cannot hold.
     pub fn check(&self) -> Result<()> {
         self.plan.check()?;
-        // S of each fold more: one per unit in flight, as the others are counted.
-        let each = 4 * 8 * (self.kind.features as u64).pow(2);
+        let each = fold_bytes(self.kind.features as u64);
         let more = (self.n_folds() as u64 - 1).saturating_mul(each);
         let peak = self.plan.taken().memory.peak_bytes().saturating_add(more);
         let budget = self.plan.budget().bytes;
