@@ -133,9 +133,11 @@ impl Unconverged {
     /// "after 30 passes components 4, 5 miss the tolerance 1e-6 (largest residual 2.0e-5)".
     pub(crate) fn outcome(&self) -> String {
         let Unconverged { iterations, residual, tolerance, .. } = self;
-        let what = match self.what {
-            IterationKind::Passes => "passes",
-            IterationKind::Products { .. } => "products",
+        let what = match (self.what, iterations) {
+            (IterationKind::Passes, 1) => "pass",
+            (IterationKind::Passes, _) => "passes",
+            (IterationKind::Products { .. }, 1) => "product",
+            (IterationKind::Products { .. }, _) => "products",
         };
         let components = crate::words::ranges(&self.components);
         format!(

@@ -11,6 +11,5 @@ pub use crate::budget::keep_freed_memory;
 pub use crate::fit::folds::fold_of;
 pub use crate::listen::Watch;
 pub use crate::pass::fold;
-pub use crate::report::json::model as model_json;
 pub use crate::solve::solve;
 pub use crate::source::{InMemory, block_rows};

@@ -50,8 +50,6 @@
 //! all rows, a *component* a unit vector in feature space, a *score* a row's coordinate along it.
 
 #![warn(missing_docs, unreachable_pub)]
-// Some parts are of the command line alone.
-#![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
 
 // In the order they import each other: `tests/rooms.rs` holds them to it.
 mod words;

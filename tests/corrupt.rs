@@ -2,7 +2,6 @@
 //! allocation.
 
 use crate::workdir::{Workdir, doubles, fixture};
-use eigenstream::internals::model_json as report;
 use eigenstream::{Dataset, Fit, Model, Nulls, Quiet, State};
 use serde_json::{Value, json};
 
@@ -196,6 +195,11 @@ impl Opened<'_> {
         scramble(&mut changed, dice);
         (changed.clone(), self.with(changed))
     }
+}
+
+/// All of a model.
+fn report(model: &Model) -> Value {
+    model.to_json()
 }
 
 /// What is wrong, as it is told.

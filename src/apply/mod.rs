@@ -20,6 +20,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "cli")]
 pub(crate) use options::DEFAULT_PREFIX;
 pub use options::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, Transform};
 pub use plan::ApplyPlan;

@@ -5,7 +5,6 @@ use super::scan::describe;
 use super::{print, print_json};
 use crate::error::Result;
 use crate::model::Model;
-use crate::report;
 use crate::state::State;
 use crate::words::count;
 use serde_json::json;
@@ -27,8 +26,8 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
         }
     };
     match args.json {
-        true => print_json(&report::json::model(&model)),
-        false => print(&report::text::model(&model)),
+        true => print_json(&model.to_json()),
+        false => print(&model.page()),
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// All of a model. Arrays named after components have one entry per kept component; `spectrum` has
 /// every eigenvalue that is known.
-pub fn model(model: &Model) -> Value {
+pub(crate) fn model(model: &Model) -> Value {
     let header = &model.header;
     let k = model.n_components();
     let list = |a: &Array1<f64>| a.to_vec();
@@ -64,6 +64,7 @@ fn selection(model: &Model) -> Value {
 }
 
 /// Indented, with a newline at the end.
+#[cfg(feature = "cli")]
 pub(crate) fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }

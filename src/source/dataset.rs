@@ -88,6 +88,7 @@ impl Dataset {
     }
 
     /// Row groups of all files.
+    #[cfg(feature = "cli")]
     pub(crate) fn n_row_groups(&self) -> usize {
         self.row_groups.iter().map(Vec::len).sum()
     }
@@ -99,6 +100,7 @@ impl Dataset {
 
     /// Refuses an output that would replace an input, or that a later reading of the same directory
     /// would find.
+    #[cfg(feature = "cli")]
     pub(crate) fn refuse_output(&self, data: &[String], out: &Path) -> Result<()> {
         refuse_replacing(&self.files, out)?;
         let full = |path: &Path| std::fs::canonicalize(path).ok();
