@@ -68,6 +68,7 @@ fn by_state(
     if args.state.as_ref().is_some_and(|state| same_file(state, &args.output)) {
         return Error::misuse("--state would be replaced by its model; name another -o");
     }
+    args.state.iter().try_for_each(|state| check_file(state))?;
     let kept = args.state.iter().map(PathBuf::as_path);
     let results: Vec<&Path> = kept.chain([args.output.as_path()]).collect();
     let checkpoint = args.checkpoint.apart_from(&results)?;

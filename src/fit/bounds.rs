@@ -9,7 +9,22 @@ use crate::solve::scoring::Keep;
 use crate::source::Table;
 
 /// The most worker threads.
-const MOST_THREADS: usize = 1024;
+pub(crate) const MOST_THREADS: usize = 1024;
+
+/// The most random features that stand for a kernel over labels.
+pub(crate) const MOST_LABEL_FEATURES: usize = 1_000_000;
+
+/// The most landmarks, or random features, that stand for a kernel over rows.
+pub(crate) const MOST_LANDMARKS: usize = 20_000;
+
+/// The most passes, or products, that may be allowed.
+pub(crate) const MOST_PASSES: usize = 10_000;
+
+/// The largest degree of a polynomial kernel.
+pub(crate) const MOST_DEGREE: usize = 100;
+
+/// Tolerances that an iteration may have.
+pub(crate) const TOLERANCES: std::ops::Range<f64> = 1e-12..1.0;
 
 /// Refuses numbers that no fit can work with.
 pub(crate) fn check(fit: &Fit) -> Result<()> {
@@ -23,14 +38,16 @@ pub(crate) fn check(fit: &Fit) -> Result<()> {
     }
     threads(&fit.resources)?;
     positive("label-gamma", labels.gamma)?;
-    within("label-features", labels.features, 1..=1_000_000)?;
-    if iteration.tolerance.is_some_and(|t| !(1e-12..1.0).contains(&t)) {
+    within("label-features", labels.features, 1..=MOST_LABEL_FEATURES)?;
+    if iteration.tolerance.is_some_and(|t| !TOLERANCES.contains(&t)) {
         return Error::misuse("⟦tolerance⟧ is at least 1e-12 and less than 1");
     }
-    within("max-passes", iteration.max_passes, 1..=10_000)?;
+    within("max-passes", iteration.max_passes, 1..=MOST_PASSES)?;
     match fit.kernel.approximation {
-        Some(Approximate::Landmarks { count, .. }) => within("landmarks", count, 1..=20_000)?,
-        Some(Approximate::Fourier(count)) => within("random-features", count, 1..=20_000)?,
+        Some(Approximate::Landmarks { count, .. }) => {
+            within("landmarks", count, 1..=MOST_LANDMARKS)?
+        }
+        Some(Approximate::Fourier(count)) => within("random-features", count, 1..=MOST_LANDMARKS)?,
         None => {}
     }
     match fit.scoring.as_ref().map(|s| s.keep) {
@@ -70,7 +87,7 @@ pub(super) fn kernel(options: &KernelOptions) -> Result<()> {
         return Error::misuse("⟦coef0⟧ must be a number");
     }
     match options.degree {
-        Some(degree) => within("degree", degree as usize, 1..=100),
+        Some(degree) => within("degree", degree as usize, 1..=MOST_DEGREE),
         None => Ok(()),
     }
 }

@@ -3,6 +3,8 @@
 use super::numbers::{positive, tolerance};
 use super::{CheckpointArgs, ColumnArgs, KernelArgs, ModelArgs, ResourceArgs, ScoreArgs};
 use crate::error::Result;
+use crate::fit::bounds::{MOST_LABEL_FEATURES, MOST_LANDMARKS, MOST_PASSES};
+use crate::fit::options::{DEFAULT_LABEL_FEATURES, DEFAULT_MAX_PASSES};
 use crate::fit::{
     Approximate, Fit, IterationOptions, KernelOptions, LabelOptions, LandmarkChoice, ScalingOptions,
 };
@@ -42,8 +44,8 @@ pub(crate) struct FitSpec {
     #[arg(
         long,
         value_name = "N",
-        default_value_t = 1000,
-        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+        default_value_t = DEFAULT_LABEL_FEATURES as u32,
+        value_parser = clap::value_parser!(u32).range(1..=MOST_LABEL_FEATURES as i64)
     )]
     pub(crate) label_features: u32,
 
@@ -58,7 +60,7 @@ pub(crate) struct FitSpec {
     #[arg(
         long,
         value_name = "M",
-        value_parser = clap::value_parser!(u32).range(1..=20_000),
+        value_parser = clap::value_parser!(u32).range(1..=MOST_LANDMARKS as i64),
         conflicts_with = "random_features"
     )]
     pub(crate) landmarks: Option<u32>,
@@ -69,7 +71,11 @@ pub(crate) struct FitSpec {
 
     /// Of kpca with the rbf kernel, an approximation: this many random Fourier features instead of
     /// it.
-    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    #[arg(
+        long,
+        value_name = "M",
+        value_parser = clap::value_parser!(u32).range(1..=MOST_LANDMARKS as i64)
+    )]
     pub(crate) random_features: Option<u32>,
 
     /// Learn a way back from the scores of a kernel model, for reconstruct --preimage ridge.
@@ -101,8 +107,8 @@ pub(crate) struct FitSpec {
     #[arg(
         long,
         value_name = "N",
-        default_value_t = 30,
-        value_parser = clap::value_parser!(u16).range(1..=10_000)
+        default_value_t = DEFAULT_MAX_PASSES as u16,
+        value_parser = clap::value_parser!(u16).range(1..=MOST_PASSES as i64)
     )]
     pub(crate) max_passes: u16,
 

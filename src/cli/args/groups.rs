@@ -3,6 +3,7 @@
 use super::numbers::{degree, finite, positive};
 use crate::budget::Bytes;
 use crate::error::{Error, Result};
+use crate::fit::bounds::MOST_THREADS;
 use crate::fit::{Gamma, KernelOptions, Resources, ScoringOptions};
 use crate::kernel::KernelKind;
 use crate::model::Method;
@@ -212,7 +213,11 @@ pub(crate) struct ResourceArgs {
     pub(crate) memory: Option<Bytes>,
 
     /// Worker threads. Default: one per core. Results do not depend on it.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS as i64)
+    )]
     pub(crate) threads: Option<u16>,
 }
 

@@ -140,6 +140,8 @@ pub(crate) struct DemoArgs {
 
 /// What a number given on the command line must be.
 mod numbers {
+    use crate::fit::bounds::{MOST_DEGREE, TOLERANCES};
+
     pub(super) fn finite(text: &str) -> Result<f64, String> {
         match text.parse::<f64>() {
             Ok(c) if c.is_finite() => Ok(c),
@@ -149,7 +151,7 @@ mod numbers {
 
     pub(super) fn degree(text: &str) -> Result<u32, String> {
         match text.parse::<u32>() {
-            Ok(n) if (1..=100).contains(&n) => Ok(n),
+            Ok(n) if (1..=MOST_DEGREE).contains(&(n as usize)) => Ok(n),
             _ => Err("a degree is a whole number from 1 to 100".into()),
         }
     }
@@ -163,7 +165,7 @@ mod numbers {
 
     pub(super) fn tolerance(text: &str) -> Result<f64, String> {
         match text.parse::<f64>() {
-            Ok(t) if (1e-12..1.0).contains(&t) => Ok(t),
+            Ok(t) if TOLERANCES.contains(&t) => Ok(t),
             _ => Err("a tolerance is at least 1e-12 and less than 1".into()),
         }
     }
