@@ -45,6 +45,7 @@ soak: setup
 check: setup
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
+	cargo clippy --no-default-features --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
 
 # Speed and memory against scikit-learn, oneDAL and numpy on the same files (half an hour, 5.2 GB).

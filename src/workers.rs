@@ -151,7 +151,7 @@ thread_local! {
 
 /// Keeps the file and line of every panic for [`caught`], and prints nothing: for a program whose
 /// panics are all caught. To be called once, before other threads exist.
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", test))]
 pub(crate) fn record_panics() {
     std::panic::set_hook(Box::new(|info| {
         let at = info.location().map(|l| format!("{}:{}", l.file(), l.line()));
