@@ -57,11 +57,11 @@ pub(crate) struct Centring {
 
 impl Centring {
     pub(crate) fn of(fit: &Fit) -> Centring {
-        let super::options::ScalingOptions { center, standardize } = fit.scaling;
+        let super::options::ScalingOptions { center, standardize, center_scores } = fit.scaling;
         let problem = Scaling { center: center || fit.is_identity(), standardize };
-        // The scores of kernel supervised PCA are the seed's Θᵀk.
-        let uncentred = fit.method == Method::Kspca && fit.reads_labels();
-        Centring { problem, scores: center && !uncentred }
+        // The scores of kernel supervised PCA are the seed's Θᵀk, whatever the labels' kernel.
+        let scores = if fit.method == Method::Kspca { center_scores } else { center };
+        Centring { problem, scores }
     }
 }
 

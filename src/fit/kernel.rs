@@ -18,7 +18,7 @@ use crate::kernel::{Basis, Comparands, Kernel, KernelKind, KernelMap, Ridge};
 use crate::model::{KernelParts, KernelReport, PreimageReport};
 use crate::note::Note;
 use crate::solve::kernel_matrix::KernelMatrix;
-use crate::solve::kernel_pca::{self, KernelMeans, KernelProblem, Negative};
+use crate::solve::kernel_pca::{self, KernelMeans, KernelProblem, KernelSolution, Negative};
 use crate::solve::krylov::Tolerance;
 use crate::solve::landmarks::shuffled;
 use crate::solve::{Form, Solution, solve};
@@ -118,18 +118,32 @@ impl Run<'_> {
         drop(problem);
         drop(comparands);
         self.check_converged(&solved.solution)?;
-        let KernelMeans { rows: means, grand, .. } = solved.means;
-        let n = rows.x.nrows();
-        let mean = weights.map_or_else(|| Array1::from_elem(n, 1.0 / n as f64), |w| &w / w.sum());
-        let centering = Centering {
-            offset: solved.solution.components.dot(&means),
-            kernel_means: Some(means),
-            mean,
-            grand_mean: grand,
-            negative: solved.negative,
-        };
-        let (solution, kernel) = self.row_model(rows, solved.solution, centering)?;
+        let KernelSolution { solution, means, negative } = solved;
+        let centering = self.centering(&solution, means, weights.as_ref(), negative);
+        let (solution, kernel) = self.row_model(rows, solution, centering)?;
         Ok(Decomposition { moments, solution, tally, labels: None, kernel: Some(kernel) })
+    }
+
+    /// What goes with the coefficients of these means: nothing is subtracted from scores that are
+    /// not centred.
+    fn centering(
+        &self,
+        solution: &Solution,
+        means: KernelMeans,
+        weights: Option<&Array1<f64>>,
+        negative: Negative,
+    ) -> Centering {
+        let KernelMeans { rows, grand, .. } = means;
+        let n = rows.len();
+        let (offset, mean, grand_mean) = match self.plan.problem.centring.scores {
+            true => {
+                let mean =
+                    weights.map_or_else(|| Array1::from_elem(n, 1.0 / n as f64), |w| w / w.sum());
+                (solution.components.dot(&rows), mean, grand)
+            }
+            false => (Array1::zeros(solution.components.nrows()), Array1::zeros(n), 0.0),
+        };
+        Centering { offset, kernel_means: Some(rows), mean, grand_mean, negative }
     }
 
     fn kernel_problem<'p>(
@@ -326,6 +340,9 @@ impl Run<'_> {
                 "the kernel sees nothing that depends on label '{name}'; try another ⟦gamma⟧"
             )));
         }
+        let total_variance = means.trace / (moments.weight - 1.0);
+        let centering = self.centering(&solution, means, weights, negative);
+        let scores = scores - centering.offset.view().insert_axis(Axis(1));
         let random = columns.random;
         let mut report = context.label_report(labels, &solution, None, random, &moments, &tally);
         if let (RowLabels::Classes { ids, classes }, true) = (&read, are_classes(labels)) {
@@ -337,17 +354,10 @@ impl Run<'_> {
         let outcome = LabelOutcome {
             report,
             hsic: solution.eigenvalues.iter().take(k).sum::<f64>() / (freedom * freedom),
-            total_variance: means.trace / freedom,
+            total_variance,
             variances: Some(score_squares(&scores, weights, moments.weight) / freedom),
         };
         context.tell_capped(&solution, labels, columns.bound);
-        let centering = Centering {
-            offset: Array1::zeros(k),
-            kernel_means: Some(means.rows),
-            mean: Array1::zeros(rows.x.nrows()),
-            grand_mean: 0.0,
-            negative,
-        };
         let (solution, kernel) = self.row_model(rows, solution, centering)?;
         let (labels, kernel) = (Some(outcome), Some(kernel));
         Ok(Decomposition { moments, solution, tally, labels, kernel })

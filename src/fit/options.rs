@@ -82,11 +82,13 @@ pub struct ScalingOptions {
     pub center: bool,
     /// Divide by the sample standard deviation.
     pub standardize: bool,
+    /// Of kspca: subtract the mean of the training scores, which are Θᵀk otherwise.
+    pub center_scores: bool,
 }
 
 impl Default for ScalingOptions {
     fn default() -> ScalingOptions {
-        ScalingOptions { center: true, standardize: false }
+        ScalingOptions { center: true, standardize: false, center_scores: false }
     }
 }
 
@@ -387,6 +389,12 @@ impl Fit {
     /// Divide each feature by its standard deviation.
     pub fn standardize(mut self) -> Fit {
         self.scaling.standardize = true;
+        self
+    }
+
+    /// Of kspca: subtract the mean of the training scores.
+    pub fn center_scores(mut self) -> Fit {
+        self.scaling.center_scores = true;
         self
     }
 

@@ -82,6 +82,10 @@ pub(crate) struct FitSpec {
     #[arg(long, value_enum)]
     pub(crate) preimage: Option<LearnedPreimage>,
 
+    /// Of kspca: subtract the mean of the training scores; otherwise scores are Θᵀk.
+    #[arg(long)]
+    pub(crate) center_scores: bool,
+
     #[command(flatten)]
     pub(crate) scoring: ScoreArgs,
 
@@ -146,7 +150,11 @@ impl FitSpec {
             form: form.form(),
             components,
             columns: (&self.columns).into(),
-            scaling: ScalingOptions { center: !no_center, standardize },
+            scaling: ScalingOptions {
+                center: !no_center,
+                standardize,
+                center_scores: self.center_scores,
+            },
             weight: self.weight.clone(),
             nulls: self.nulls,
             precision: self.precision,

@@ -203,7 +203,11 @@ impl SolveArgs {
             form: form.form(),
             components,
             columns: (&self.columns).into(),
-            scaling: ScalingOptions { center: !no_center, standardize },
+            scaling: ScalingOptions {
+                center: !no_center,
+                standardize,
+                ..ScalingOptions::default()
+            },
             labels,
             scoring: self.scoring.options(Some(self.folds))?,
             ..Fit::default()
