@@ -1,5 +1,6 @@
 //! Scores of kernel methods through the library: what is centred, and how many digits are right.
 
+use crate::workdir::{array, fixture, matrix as json_matrix};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{Float64Array, RecordBatch, StringArray};
@@ -108,4 +109,22 @@ fn centred_scores_move_the_centroids_too_and_belong_to_kspca() {
         let refused = fit.columns(["x*"]).center_scores().plan(&table).err().unwrap().to_string();
         assert!(refused.contains("center_scores is of kspca"), "{refused}");
     }
+}
+
+/// Clusters 7,000 from the origin whose rows are about 1 apart, against 50 digits of mpmath
+/// (`fixtures/golden/rbf_far.py`).
+#[test]
+fn close_rows_far_from_the_origin_keep_their_digits() {
+    let golden = std::fs::read_to_string(fixture("golden/rbf_far.json")).unwrap();
+    let golden: serde_json::Value = serde_json::from_str(&golden).unwrap();
+    let (x, expected) = (json_matrix(&golden["rows"]), json_matrix(&golden["scores"]));
+    let values = array(&golden["eigenvalues"]);
+    let fit = Fit::kpca(Kernel::Rbf { gamma: 1.0 }).components(values.len());
+    let model = fitted(fit, &ArrowTable::from(x.clone()));
+    for (found, value) in model.eigenvalues.iter().zip(&values) {
+        assert!((found - value).abs() < 1e-14 * values[0], "{found} against {value}");
+    }
+    let (found, most) = (scores(&model, &x), 2e-13);
+    let worst = off(&found, &expected);
+    assert!(worst < most, "{worst}");
 }

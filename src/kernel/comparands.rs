@@ -1,12 +1,11 @@
 //! Rows that many others are compared with, ready for tiles.
 //!
 //! Holds the rows and their squared lengths. The rbf kernel is made from ‖x‖² + ‖y‖² − 2xᵀy: where
-//! rows are far from the origin they are moved there first, so that a mean of 1e8 does not take the
-//! digits of a distance of 1.
+//! rows are far from the origin they are moved there first, so that few pairs lose digits that have
+//! to be found again one by one (`near`).
 
-use super::Kernel;
-use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
-use std::borrow::Cow;
+use super::{Kernel, Side, near};
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, CowArray, Ix2};
 use std::ops::Range;
 
 /// Squared length of the mean over the mean squared distance from it, from where on rows are moved.
@@ -16,39 +15,75 @@ const FAR: f64 = 16.0;
 #[derive(Debug, Clone)]
 pub(crate) struct Comparands<'a> {
     kernel: Kernel,
-    rows: Cow<'a, Array2<f64>>,
+    original: &'a Array2<f64>,
+    moved: Option<Moved>,
     squares: Vec<f64>,
-    /// What was taken from them, and is taken from what they are compared with.
-    shift: Option<Array1<f64>>,
 }
 
-impl<'a> Comparands<'a> {
-    /// Moves the rows to the origin if the kernel does not feel it and their digits do.
-    pub(crate) fn new(kernel: Kernel, rows: &'a Array2<f64>) -> Comparands<'a> {
-        let squares = kernel.squares(rows.view());
-        let mean = rows.mean_axis(Axis(0)).filter(|_| kernel.is_shift_invariant());
-        let far = |mean: &Array1<f64>| {
-            let length = mean.dot(mean);
-            length > FAR * (squares.iter().sum::<f64>() / rows.nrows() as f64 - length)
-        };
-        match mean.filter(far) {
-            None => Comparands { kernel, rows: Cow::Borrowed(rows), squares, shift: None },
-            Some(mean) => {
-                let moved = rows - &mean;
-                let squares = kernel.squares(moved.view());
-                Comparands { kernel, rows: Cow::Owned(moved), squares, shift: Some(mean) }
-            }
-        }
+/// Rows that were moved to the origin.
+#[derive(Debug, Clone)]
+struct Moved {
+    rows: Array2<f64>,
+    /// What was taken from them, and is taken from what they are compared with.
+    by: Array1<f64>,
+}
+
+/// Other rows, to be compared with these.
+pub(crate) struct OtherRows<'x> {
+    original: CowArray<'x, f64, Ix2>,
+    moved: Option<Array2<f64>>,
+    squares: Vec<f64>,
+}
+
+impl OtherRows<'_> {
+    fn side(&self) -> Side<'_> {
+        let rows = self.moved.as_ref().map_or(self.original.view(), |m| m.view());
+        Side { rows, squares: &self.squares, original: self.original.view() }
+    }
+
+    /// ‖x‖² of each.
+    pub(crate) fn squares(&self) -> &[f64] {
+        &self.squares
     }
 
     /// How many.
     pub(crate) fn len(&self) -> usize {
-        self.rows.nrows()
+        self.squares.len()
+    }
+}
+
+impl<'a> Comparands<'a> {
+    /// Moves the rows to the origin if the kernel does not feel it and their digits do.
+    pub(crate) fn new(kernel: Kernel, original: &'a Array2<f64>) -> Comparands<'a> {
+        let squares = kernel.squares(original.view());
+        let mean = original.mean_axis(Axis(0)).filter(|_| kernel.is_shift_invariant());
+        let far = |mean: &Array1<f64>| {
+            let length = mean.dot(mean);
+            length > FAR * (squares.iter().sum::<f64>() / original.nrows() as f64 - length)
+        };
+        match mean.filter(far) {
+            None => Comparands { kernel, original, moved: None, squares },
+            Some(by) => {
+                let rows = original - &by;
+                let squares = kernel.squares(rows.view());
+                Comparands { kernel, original, moved: Some(Moved { rows, by }), squares }
+            }
+        }
+    }
+
+    fn side(&self) -> Side<'_> {
+        let rows = self.moved.as_ref().map_or(self.original.view(), |m| m.rows.view());
+        Side { rows, squares: &self.squares, original: self.original.view() }
+    }
+
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        self.original.nrows()
     }
 
     /// Features.
     pub(crate) fn width(&self) -> usize {
-        self.rows.ncols()
+        self.original.ncols()
     }
 
     /// The kernel.
@@ -68,7 +103,7 @@ impl<'a> Comparands<'a> {
         let longest = self.squares.iter().copied().fold(0.0, f64::max);
         let terms = (self.width() as f64).sqrt();
         let argument = match *self.kernel() {
-            Kernel::Rbf { gamma } => 2.0 * gamma * longest,
+            Kernel::Rbf { gamma } => (2.0 * gamma * longest).min(near::FELT),
             Kernel::Poly { degree, .. } => largest * terms * f64::from(degree),
             Kernel::Sigmoid { gamma, .. } => gamma * longest * terms,
             Kernel::Linear { .. } | Kernel::Cosine => largest * terms,
@@ -78,28 +113,29 @@ impl<'a> Comparands<'a> {
 
     /// k of some of the rows with some others of them.
     pub(crate) fn tile(&self, i: Range<usize>, j: Range<usize>, k: ArrayViewMut2<'_, f64>) {
-        let (x, y) = (self.rows.slice(s![i.clone(), ..]), self.rows.slice(s![j.clone(), ..]));
-        self.kernel.tile_into(x, &self.squares[i], y, &self.squares[j], k);
+        let all = self.side();
+        self.kernel.tile_into(all.part(i), all.part(j), k);
     }
 
     /// Other rows, moved as these are, with their squared lengths.
-    pub(crate) fn others(&self, x: ArrayView2<'_, f64>) -> (Array2<f64>, Vec<f64>) {
-        let mut x = x.as_standard_layout().into_owned();
-        if let Some(shift) = &self.shift {
-            x -= shift;
-        }
-        let squares = self.kernel.squares(x.view());
-        (x, squares)
+    pub(crate) fn others<'x>(&self, x: ArrayView2<'x, f64>) -> OtherRows<'x> {
+        let original = CowArray::from(x);
+        let original = match original.is_standard_layout() {
+            true => original,
+            false => CowArray::from(original.as_standard_layout().into_owned()),
+        };
+        let moved = self.moved.as_ref().map(|m| &original - &m.by);
+        let squares = self.kernel.squares(moved.as_ref().map_or(original.view(), |m| m.view()));
+        OtherRows { original, moved, squares }
     }
 
-    /// k of [others](Comparands::others) with some of the rows.
+    /// k of other rows with some of these.
     pub(crate) fn against(
         &self,
-        x: ArrayView2<'_, f64>,
-        squares: &[f64],
+        others: &OtherRows<'_>,
         j: Range<usize>,
         k: ArrayViewMut2<'_, f64>,
     ) {
-        self.kernel.tile_into(x, squares, self.rows.slice(s![j.clone(), ..]), &self.squares[j], k);
+        self.kernel.tile_into(others.side(), self.side().part(j), k);
     }
 }

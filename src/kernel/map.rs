@@ -171,15 +171,15 @@ impl Comparer<'_> {
                 psi.rows().into_iter().map(|row| row.dot(&row)).collect()
             }
             With::Rows(rows) => {
-                let (x, squares) = rows.others(x);
-                let mut tile = Array2::zeros((x.nrows(), TILE_COLUMNS.min(rows.len())));
+                let others = rows.others(x);
+                let mut tile = Array2::zeros((others.len(), TILE_COLUMNS.min(rows.len())));
                 for first in (0..rows.len()).step_by(TILE_COLUMNS) {
                     let columns = first..(first + TILE_COLUMNS).min(rows.len());
                     let mut part = tile.slice_mut(s![.., ..columns.len()]);
-                    rows.against(x.view(), &squares, columns.clone(), part.view_mut());
+                    rows.against(&others, columns.clone(), part.view_mut());
                     take(columns, part.view());
                 }
-                rows.kernel().diagonal(&squares)
+                rows.kernel().diagonal(others.squares())
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Kernels over rows: pure functions of two blocks.
 //!
 //! Enters: a block of rows x (a × d) and one of rows y (b × d). Leaves: the a × b tile k(x_i, y_j),
-//! from one product and a vectorised pass over the tile (`simd`). Holds the tile.
+//! from one product and a vectorised pass over the tile (`simd`); pairs whose distance lost digits
+//! that rbf feels are compared by differences (`near`). Holds the tile.
 //!
 //! [`Comparands`] are rows that many others are compared with, [`KernelMap`] what a kernel model
 //! does with them, [`Fourier`] random features that stand for the rbf kernel.
@@ -17,6 +18,7 @@
 mod comparands;
 mod fourier;
 mod map;
+mod near;
 pub(crate) mod ridge;
 mod simd;
 
@@ -26,8 +28,9 @@ pub(crate) use map::Comparer;
 pub use map::{Basis, KernelMap};
 pub use ridge::Ridge;
 
-use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, s};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// A kernel by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -81,30 +84,55 @@ pub enum Kernel {
     Cosine,
 }
 
+/// Rows on one side of a tile.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Side<'a> {
+    /// As products take them: a kernel that does not feel it may have them moved.
+    rows: ArrayView2<'a, f64>,
+    /// ‖x‖² of each.
+    squares: &'a [f64],
+    /// As they were.
+    original: ArrayView2<'a, f64>,
+}
+
+impl<'a> Side<'a> {
+    /// Rows that were not moved, with their squared lengths.
+    pub(crate) fn new(rows: ArrayView2<'a, f64>, squares: &'a [f64]) -> Side<'a> {
+        Side { rows, squares, original: rows }
+    }
+
+    /// Some of them.
+    pub(crate) fn part(&self, i: Range<usize>) -> Side<'a> {
+        Side {
+            rows: self.rows.slice_move(s![i.clone(), ..]),
+            squares: &self.squares[i.clone()],
+            original: self.original.slice_move(s![i, ..]),
+        }
+    }
+}
+
 impl Kernel {
     /// k(x_i, y_j), a × b.
     pub fn tile(&self, x: ArrayView2<'_, f64>, y: ArrayView2<'_, f64>) -> Array2<f64> {
         let mut k = Array2::zeros((x.nrows(), y.nrows()));
-        self.tile_into(x, &self.squares(x), y, &self.squares(y), k.view_mut());
+        let (a, b) = (self.squares(x), self.squares(y));
+        self.tile_into(Side::new(x, &a), Side::new(y, &b), k.view_mut());
         k
     }
 
-    /// The same in a tile that is there already, given the squared lengths of the rows.
-    pub(crate) fn tile_into(
-        &self,
-        x: ArrayView2<'_, f64>,
-        a: &[f64],
-        y: ArrayView2<'_, f64>,
-        b: &[f64],
-        mut k: ArrayViewMut2<'_, f64>,
-    ) {
-        ndarray::linalg::general_mat_mul(1.0, &x, &y.t(), 0.0, &mut k);
+    /// The same in a tile that is there already.
+    pub(crate) fn tile_into(&self, x: Side<'_>, y: Side<'_>, mut k: ArrayViewMut2<'_, f64>) {
+        ndarray::linalg::general_mat_mul(1.0, &x.rows, &y.rows.t(), 0.0, &mut k);
+        let (a, b) = (x.squares, y.squares);
         for (i, mut row) in k.rows_mut().into_iter().enumerate() {
             let row = row.as_slice_mut().expect("a tile is in C order");
             match *self {
                 Kernel::Linear { coef0 } => row.iter_mut().for_each(|t| *t += coef0),
                 Kernel::Poly { gamma, coef0, degree } => simd::poly(row, gamma, coef0, degree),
-                Kernel::Rbf { gamma } => simd::rbf(row, gamma, a[i], b),
+                Kernel::Rbf { gamma } => {
+                    simd::rbf(row, gamma, a[i], b);
+                    near::compare_again(row, gamma, (x.original.row(i), a[i]), (y.original, b));
+                }
                 Kernel::Sigmoid { gamma, coef0 } => simd::sigmoid(row, gamma, coef0),
                 Kernel::Cosine => {
                     let a = a[i].sqrt();

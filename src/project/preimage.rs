@@ -158,14 +158,14 @@ impl<'a> FixedPoint<'a> {
 
     /// Σ g_i k(y, x_i) x_i, Σ g_i k(y, x_i) and Σ |g_i k(y, x_i)| for each row y.
     fn step(&self, y: &Array2<f64>, g: &Array2<f64>) -> (Array2<f64>, Array1<f64>, Array1<f64>) {
-        let (x, squares) = self.comparands.others(y.view());
+        let others = self.comparands.others(y.view());
         let mut weighted = Array2::zeros(y.raw_dim());
         let (mut total, mut size) = (Array1::zeros(y.nrows()), Array1::zeros(y.nrows()));
         let mut tile = Array2::zeros((y.nrows(), TILE.min(self.comparands.len())));
         for first in (0..self.comparands.len()).step_by(TILE) {
             let columns = first..(first + TILE).min(self.comparands.len());
             let mut part = tile.slice_mut(s![.., ..columns.len()]);
-            self.comparands.against(x.view(), &squares, columns.clone(), part.view_mut());
+            self.comparands.against(&others, columns.clone(), part.view_mut());
             part *= &g.slice(s![.., columns.clone()]);
             ndarray::linalg::general_mat_mul(
                 1.0,

@@ -8,7 +8,7 @@
 use super::spectrum::rank_tolerance;
 use crate::blas;
 use crate::error::Result;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Side};
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 use rand::RngExt;
 use rand_pcg::Pcg64;
@@ -45,19 +45,14 @@ pub(crate) fn spread_out(
     let n = rows.nrows();
     let mut rng = Pcg64::new(u128::from(seed), 0x0C1A_57E5);
     let squares = kernel.squares(rows.view());
+    let all = Side::new(rows.view(), &squares);
     let own = kernel.diagonal(&squares);
     let mut near = Array2::zeros((1, n));
     let mut chosen = vec![rng.random_range(0..n.max(1))];
     let mut distance = Array1::from_elem(n, f64::INFINITY);
     while chosen.len() < count.min(n) {
         let last = chosen[chosen.len() - 1];
-        kernel.tile_into(
-            rows.slice(s![last..last + 1, ..]),
-            &squares[last..last + 1],
-            rows.view(),
-            &squares,
-            near.view_mut(),
-        );
+        kernel.tile_into(all.part(last..last + 1), all, near.view_mut());
         for i in 0..n {
             distance[i] = distance[i].min((own[i] + own[last] - 2.0 * near[[0, i]]).max(0.0));
         }
