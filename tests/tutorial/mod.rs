@@ -14,7 +14,8 @@
 //! | X̂ | [`restored`] | d × n |
 //! | K, K_t | [`gram`] | n × n, n × n_t |
 //!
-//! Equations are named by their label in the LaTeX source. `docs/tutorial.md` is the table of them.
+//! Equations are named by their label in the LaTeX source; `docs/tutorial.md` is the table of them,
+//! by number, with the command that gives each.
 
 mod appendix;
 mod dual;
