@@ -3,7 +3,7 @@
 use super::kernel::{Case, kernels, refuses_to_reconstruct};
 use super::spca::{Labels, delta, labels};
 use super::*;
-use eigenstream::KernelKind;
+use eigenstream::{KernelKind, LabelKernel, LabelOptions};
 use ndarray_linalg::Eig;
 
 /// The forms of kernel supervised PCA.
@@ -211,4 +211,27 @@ fn kernel_spca_does_not_reconstruct() {
         refuses_to_reconstruct(&case.model, &case.data.x);
         refuses_to_reconstruct(&case.model, &case.data.new);
     });
+}
+
+/// "PCA is a special case of SPCA!" where the kernel maps to: with K_y = I, Δ = I and
+/// HK_xHV = VΣ² has the directions of kernel PCA; scores are Σ⁻¹VᵀHk_t all the same, not centred.
+#[test]
+fn kernel_pca_is_a_special_case() {
+    for (data, form) in cases(&BOTH) {
+        for case in kernels(data.d()).into_iter().filter(|case| case.semidefinite) {
+            println!("{} kernel", case.name);
+            let identity = LabelOptions { kernel: Some(LabelKernel::Identity), ..["class"].into() };
+            let model = data.fit(in_form(Fit::kspca(case.options.clone(), identity), form));
+            let k = gram(&data.x, &data.x, &*case.k);
+            let h = centring(data.n());
+            let (squared, v) = leading(&h.dot(&k).dot(&h), P);
+            near(&eigenvalues(&model), &squared);
+            let found = scores(&model, &data.x);
+            let v = signed_like(&v, &found.dot(&h).t().to_owned());
+            let theta = h.dot(&v).dot(&inverse(&diagonal(&squared.mapv(f64::sqrt))));
+            within(DIVIDED, &found, &theta.t().dot(&k));
+            let k_t = gram(&data.x, &data.new, &*case.k);
+            within(DIVIDED, &scores(&model, &data.new), &theta.t().dot(&k_t));
+        }
+    }
 }
