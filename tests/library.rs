@@ -6,5 +6,6 @@ mod laws;
 #[allow(dead_code)]
 mod oracle;
 mod rooms;
+mod tutorial;
 #[allow(dead_code)]
 mod workdir;

@@ -285,3 +285,44 @@ fn the_tables_are_those_of_the_last_benchmark() {
     let (_machine, tables) = results.split_once('\n').unwrap();
     assert!(read("docs/benchmarks.md").contains(tables.trim()), "bench/readme.py puts them there");
 }
+
+/// Numbered equations of the tutorial.
+const EQUATIONS: usize = 141;
+
+/// The sources under tests/tutorial/, in the order of the tutorial.
+const TUTORIAL: [&str; 7] = ["pca", "dual", "kernel", "scoring", "spca", "kernel_spca", "appendix"];
+
+#[test]
+fn the_tutorial_page_has_every_equation_and_its_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |name: String| std::fs::read_to_string(root.join(name)).unwrap();
+    let page = read("docs/tutorial.md".into());
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| eq."))
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    let mut equations: Vec<usize> = rows.iter().flat_map(|row| numbers(row[1])).collect();
+    equations.sort_unstable();
+    assert_eq!(equations, (1..=EQUATIONS).collect::<Vec<_>>());
+    let named = rows.iter().map(|row| row[4].trim_matches('`').to_string());
+    let named: Vec<String> = named.filter(|name| !name.is_empty()).collect();
+    let sources = TUTORIAL.map(|name| read(format!("tests/tutorial/{name}.rs")));
+    assert_eq!(named, sources.iter().flat_map(|text| tests_of(text)).collect::<Vec<_>>());
+}
+
+/// The numbers of `1–3, 7`.
+fn numbers(cell: &str) -> Vec<usize> {
+    let number = |text: &str| text.trim().parse::<usize>().unwrap();
+    let range = |part: &str| match part.split_once('–') {
+        Some((first, last)) => number(first)..=number(last),
+        None => number(part)..=number(part),
+    };
+    cell.split(',').filter(|part| !part.is_empty()).flat_map(range).collect()
+}
+
+/// Names of the tests of a source.
+fn tests_of(text: &str) -> Vec<String> {
+    let after = text.split("#[test]\n").skip(1).map(|rest| rest.trim_start());
+    after.map(|rest| rest[3..rest.find('(').unwrap()].to_string()).collect()
+}
