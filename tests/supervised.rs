@@ -732,6 +732,54 @@ fn scoring_goes_in_front_of_spca_and_cuts_by_threshold() {
 }
 
 #[test]
+fn raw_scores_go_before_a_centred_method_and_into_a_file() {
+    use arrow_array::cast::AsArray;
+    let data = labelled();
+    let dir = data.dir();
+    let y = Array1::from_vec(data.y.clone());
+    let raw = data.x.t().dot(&y) / data.x.mapv(|v| v * v).sum_axis(Axis(0)).mapv(f64::sqrt);
+    let scored = ["--score-by", "y", "--score-center", "no", "--keep-features", "3"];
+    let read = |path: &str| {
+        let batch = dir.read(path);
+        let kept = batch.column_by_name("kept").unwrap().as_boolean();
+        let features = batch.column_by_name("feature").unwrap().as_string::<i32>();
+        let rows: Vec<(String, bool)> = features
+            .iter()
+            .zip(kept)
+            .map(|(name, kept)| (name.unwrap().to_string(), kept.unwrap()))
+            .collect();
+        assert_eq!(rows.iter().map(|r| r.0.clone()).collect::<Vec<_>>(), names("x", 0, D));
+        let kept: Vec<String> = rows.into_iter().filter(|r| r.1).map(|r| r.0).collect();
+        (dir.numbers(path, &["score".into()]).column(0).to_vec(), kept)
+    };
+    for method in ["pca", "kpca"] {
+        let base = ["fit", "d.parquet", "--columns", "x*", "-k", "2", "--method", method];
+        let out = ["-o", "m", "--scores-out", "scores.parquet", "--quiet"];
+        dir.ok(&base.iter().chain(&scored).chain(&out).copied().collect::<Vec<_>>());
+        let (found, kept) = read("scores.parquet");
+        close(&found, &raw, 1e-12, 10.0);
+        let model = dir.json(&["inspect", "m"]);
+        assert_eq!(model["selection"]["scoring"]["features"], serde_json::json!(kept));
+        assert_eq!(model["selection"]["scoring"]["center"], false);
+        assert_eq!(model["center"], true);
+    }
+    // The same from a state.
+    dir.ok(&["scan", "d.parquet", "--columns", "x*", "--label", "y", "-o", "s", "--quiet"]);
+    let solve = ["solve", "s", "-o", "n", "--scores-out", "of_state.parquet", "--quiet"];
+    dir.ok(&solve.iter().chain(&scored).copied().collect::<Vec<_>>());
+    close(&read("of_state.parquet").0, &raw, 1e-12, 10.0);
+    let fails = |more: &[&'static str]| {
+        let base = ["fit", "d.parquet", "--columns", "x*", "-o", "m", "--keep-features", "3"];
+        dir.fails(2, &base.iter().copied().chain(more.iter().copied()).collect::<Vec<_>>())
+    };
+    assert!(fails(&["--score-by", "text", "--score-center", "no"]).contains("read as classes"));
+    assert!(fails(&["--score-by", "y", "--scores-out", "m"]).contains("replaced by the model"));
+    assert!(fails(&["--score-by", "y", "--scores-out", "d.parquet"]).contains("d.parquet"));
+    let base = ["fit", "d.parquet", "--columns", "x*", "-o", "m", "--scores-out", "s.parquet"];
+    assert!(dir.fails(2, &base).contains("name it with --score-by"));
+}
+
+#[test]
 fn hsic_is_the_trace_formula() {
     let data = labelled();
     let dir = data.dir();

@@ -9,6 +9,7 @@ use crate::budget::Bytes;
 use crate::error::{Error, Result};
 use crate::fit::{ColumnOptions, Fit, Plan};
 use crate::model::{InputEntry, Model};
+use crate::sink::write_table;
 use crate::solve::supervised::LabelKernel;
 use crate::source::{Dataset, Precision, Table};
 use crate::staged::check_file;
@@ -23,9 +24,11 @@ pub(super) fn run(args: &FitArgs, talk: &Talk) -> Result<()> {
     let started = Instant::now();
     let fit = args.fit.fit()?;
     check_file(&args.output)?;
+    check_scores(args.scores_out.as_deref(), &fit, &args.output)?;
     let dataset = Dataset::from_paths(&args.fit.data)?;
     let results = [Some(&args.output), args.state.as_ref(), args.checkpoint.checkpoint.as_ref()];
     results.into_iter().flatten().try_for_each(|out| dataset.refuse_output(&[], out))?;
+    args.scores_out.iter().try_for_each(|out| dataset.refuse_output(&args.fit.data, out))?;
     let (model, checkpoint) = match args.state.is_some() || args.checkpoint.checkpoint.is_some() {
         true => by_state(args, &fit, dataset, talk)?,
         false => {
@@ -34,6 +37,7 @@ pub(super) fn run(args: &FitArgs, talk: &Talk) -> Result<()> {
             (plan.run(talk)?, None)
         }
     };
+    write_scores(&model, args.scores_out.as_deref(), talk)?;
     model.save(&args.output)?;
     checkpoint.iter().for_each(Checkpoint::remove);
     let seconds = started.elapsed().as_secs_f64();
@@ -44,6 +48,27 @@ pub(super) fn run(args: &FitArgs, talk: &Talk) -> Result<()> {
     let mut said = summary(&model, &args.output);
     said["seconds"] = json!(seconds);
     print_json(&said)
+}
+
+/// `--scores-out` is a place of its own that can be written.
+pub(super) fn check_scores(scores: Option<&Path>, fit: &Fit, model: &Path) -> Result<()> {
+    let Some(scores) = scores else { return Ok(()) };
+    if fit.scoring.is_none() {
+        return Error::misuse("--scores-out needs a label to score by; name it with --score-by");
+    }
+    if same_file(scores, model) {
+        return Error::misuse("--scores-out would be replaced by the model; name another");
+    }
+    check_file(scores)
+}
+
+/// `--scores-out`: the score of every feature.
+pub(super) fn write_scores(model: &Model, path: Option<&Path>, talk: &Talk) -> Result<()> {
+    let (Some(path), Some(table)) = (path, model.feature_score_table()?) else { return Ok(()) };
+    write_table(&table, path)?;
+    let scored = count(table.num_rows() as u64, "feature");
+    talk.say(format!("{}: the scores of {scored}", path.display()));
+    Ok(())
 }
 
 /// The plan of a fit, announced, with what should be known before it runs.

@@ -1,7 +1,7 @@
 //! `solve`: a state → a model, or a directory of them → a directory of models.
 
 use super::args::SolveArgs;
-use super::fit::{summary, tell_saved};
+use super::fit::{check_scores, summary, tell_saved, write_scores};
 use super::print_json;
 use super::talk::Talk;
 use crate::cli::args::same_file;
@@ -29,12 +29,23 @@ pub(super) fn run(args: &SolveArgs, talk: &Talk) -> Result<()> {
     let fit = args.fit()?;
     talk.notes(&crate::fit::no_effect::labels(&fit));
     if args.state.is_dir() {
+        if args.scores_out.is_some() {
+            return Error::misuse(
+                "--scores-out is of one state; each model of a directory has its scores inside \
+                 (inspect --json)",
+            );
+        }
         return directory(args, &fit, talk);
     }
     check_file(&args.output)?;
+    check_scores(args.scores_out.as_deref(), &fit, &args.output)?;
+    if args.scores_out.as_ref().is_some_and(|out| same_file(out, &args.state)) {
+        return Error::misuse("--scores-out would replace the state; name another");
+    }
     let state = State::load(&args.state)?;
     let (fit, choice) = by_folds(&state, args, fit, talk)?;
     let model = state.solve(&fit, talk)?;
+    write_scores(&model, args.scores_out.as_deref(), talk)?;
     model.save(&args.output)?;
     tell_saved(&model, &args.output, None, talk);
     if !args.json {

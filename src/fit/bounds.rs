@@ -4,6 +4,7 @@
 use super::options::{Approximate, Fit, Gamma, KernelOptions, Resources};
 use crate::accumulate::MOST_ROWS;
 use crate::error::{Error, Result};
+use crate::model::Method;
 use crate::solve::rules::Components;
 use crate::solve::scoring::Keep;
 use crate::source::Table;
@@ -35,6 +36,12 @@ pub(crate) fn check(fit: &Fit) -> Result<()> {
             return Error::misuse("a share of the variance is more than 0 and less than 1");
         }
         _ => {}
+    }
+    if fit.scaling.center_scores && fit.method != Method::Kspca {
+        return Error::misuse(format!(
+            "⟦center-scores⟧ is of kspca; the scores of {} are centred already, leave it out",
+            fit.method
+        ));
     }
     threads(&fit.resources)?;
     positive("label-gamma", labels.gamma)?;

@@ -128,9 +128,30 @@ pub(crate) struct ScoringProblem {
     pub(crate) label: LabelRequest,
     pub(crate) keep: Keep,
     pub(crate) score: Score,
+    /// True when centred columns are scored.
+    pub(crate) center: bool,
 }
 
 impl ScoringProblem {
+    /// Of a label read so. Classes are scored by their means around the common one, so there is
+    /// nothing raw about them.
+    pub(crate) fn new(
+        fit: &Fit,
+        options: &ScoringOptions,
+        label: LabelRequest,
+    ) -> Result<ScoringProblem> {
+        let ScoringOptions { keep, score, center, .. } = *options;
+        if center == Some(false) && label.read == LabelRead::Classes {
+            let by = &options.by;
+            return Error::misuse(format!(
+                "⟦score-center=no⟧ is for numbers, but label '{by}' is read as classes, which are \
+                 scored by how their means differ; leave it out"
+            ));
+        }
+        let center = center.unwrap_or(Centring::of(fit).problem.center);
+        Ok(ScoringProblem { label, keep, score, center })
+    }
+
     /// "the best 20 features", "features that score 0.3 or more".
     #[cfg(feature = "cli")]
     pub(crate) fn describe(&self) -> String {
@@ -300,7 +321,7 @@ fn check_rbf_labels(fit: &Fit, table: &dyn Table, columns: &[String]) -> Result<
 
 fn scoring(fit: &Fit, options: &ScoringOptions, table: &dyn Table) -> Result<ScoringProblem> {
     let label = label_problem(fit, table, std::slice::from_ref(&options.by), None)?.request;
-    Ok(ScoringProblem { label, keep: options.keep, score: options.score })
+    ScoringProblem::new(fit, options, label)
 }
 
 fn check_weight(fit: &Fit, table: &dyn Table) -> Result<()> {

@@ -66,12 +66,6 @@ impl KernelChoice {
     /// The kernel of a kernel method; `None` for the others, whose fits may name none.
     pub(crate) fn new(fit: &Fit) -> Result<Option<KernelChoice>> {
         let method = fit.method;
-        if fit.scaling.center_scores && method != Method::Kspca {
-            return Error::misuse(format!(
-                "⟦center-scores⟧ is of kspca; the scores of {method} are centred already, leave it \
-                 out"
-            ));
-        }
         if !method.is_kernel() {
             return refuse_kernel_options(fit).map(|()| None);
         }

@@ -228,6 +228,8 @@ pub struct ScoringOptions {
     pub keep: Keep,
     /// By magnitude or as it is.
     pub score: Score,
+    /// Score centred columns (true) or raw ones; by default as the method centres.
+    pub center: Option<bool>,
 }
 
 /// When an iteration stops.
@@ -376,7 +378,8 @@ impl Fit {
     /// # Ok::<(), eigenstream::Error>(())
     /// ```
     pub fn score_by(self, label: impl Into<String>, keep: Keep) -> Fit {
-        let scoring = ScoringOptions { by: label.into(), keep, score: Score::default() };
+        let scoring =
+            ScoringOptions { by: label.into(), keep, score: Score::default(), center: None };
         Fit { scoring: Some(scoring), ..self }
     }
 

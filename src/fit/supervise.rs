@@ -186,8 +186,8 @@ impl ModelContext<'_> {
                 self.refusal(format!("label '{by}' is constant; there is nothing to score by"))
             );
         }
-        let scores = scoring::scores(sums, self.scaling());
-        let ScoringProblem { score, keep, .. } = *scoring;
+        let ScoringProblem { score, keep, center, .. } = *scoring;
+        let scores = scoring::scores(sums, center);
         let (kept, cut) = scoring::select(&scores, score, keep);
         if kept.is_empty() {
             let best = scores.iter().fold(0.0f64, |a, b| a.max(b.abs()));
@@ -198,7 +198,9 @@ impl ModelContext<'_> {
         let (of, classes) = (scores.len(), scoring.label.read == LabelRead::Classes);
         self.listener.note(&Note::Scored { by: by.clone(), kept: kept.len(), of, cut });
         let candidates = self.features.clone();
-        let report = ScoringReport { by, classes, score, keep, kept: kept.len(), cut, candidates };
+        let center = Some(center);
+        let report =
+            ScoringReport { by, classes, score, center, keep, kept: kept.len(), cut, candidates };
         Ok((kept, FeatureScores { report, scores }))
     }
 }

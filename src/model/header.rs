@@ -234,6 +234,9 @@ pub struct ScoringReport {
     pub classes: bool,
     /// By magnitude or not.
     pub score: Score,
+    /// True when centred columns were scored. Older models do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub center: Option<bool>,
     /// What was asked for.
     pub keep: Keep,
     /// Features kept.

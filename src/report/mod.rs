@@ -1,5 +1,6 @@
-//! What people and programs read of a model: a page of text, or JSON.
+//! What people and programs read of a model: a page of text, JSON, the scores of its features.
 
+mod feature_scores;
 pub(crate) mod json;
 mod text;
 

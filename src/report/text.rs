@@ -264,9 +264,11 @@ fn rules(model: &Model, page: &mut String) {
     if let Some(s) = &selection.scoring {
         let kind =
             if s.score == crate::solve::scoring::Score::Abs { "magnitude of the " } else { "" };
+        let raw = if s.center == Some(false) { "raw " } else { "" };
         let _ = writeln!(
             page,
-            "\nfeatures by the {kind}score against {}: kept {} of {}, the least score kept {}: {}",
+            "\nfeatures by the {kind}{raw}score against {}: kept {} of {}, the least score kept \
+             {}: {}",
             s.by,
             s.kept,
             s.candidates.len(),

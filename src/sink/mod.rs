@@ -10,9 +10,13 @@
 //! files that appear under their name when everything has been written ([`crate::staged`]).
 
 pub(crate) mod parquet;
+#[cfg(feature = "cli")]
+mod table;
 
 pub use parquet::{Compression, ParquetOutput};
 pub(crate) use parquet::{Encoder, ParquetSink};
+#[cfg(feature = "cli")]
+pub(crate) use table::write_table;
 
 use crate::error::Result;
 use arrow_array::RecordBatch;

@@ -8,7 +8,6 @@
 //! The second is of centred columns always. For two classes it is the first's magnitude over √(W p
 //! (1−p)), the norm of a centred 0/1 label. A feature without spread scores 0.
 
-use super::Scaling;
 use crate::accumulate::{ClassMoments, CrossMoments, LabelMoments, Moments};
 use ndarray::Array1;
 use serde::{Deserialize, Serialize};
@@ -36,8 +35,8 @@ pub enum Keep {
 }
 
 /// x_jᵀx_j, of centred columns or raw ones.
-fn squares(moments: &Moments, scaling: Scaling) -> Array1<f64> {
-    match scaling.center {
+fn squares(moments: &Moments, center: bool) -> Array1<f64> {
+    match center {
         true => moments.squares.clone(),
         false => &moments.squares + &(moments.mean.mapv(|m| m * m) * moments.weight),
     }
@@ -48,19 +47,19 @@ fn over_root(value: f64, square: f64) -> f64 {
 }
 
 /// The score of each feature against labels; the first of several numeric ones counts.
-pub(crate) fn scores(labels: &LabelMoments, scaling: Scaling) -> Array1<f64> {
+pub(crate) fn scores(labels: &LabelMoments, center: bool) -> Array1<f64> {
     match labels {
         LabelMoments::Classes(c) => classes(c),
-        LabelMoments::Numbers(c) => numeric(c, scaling),
+        LabelMoments::Numbers(c) => numeric(c, center),
     }
 }
 
 /// Against one numeric label.
-pub(crate) fn numeric(sums: &CrossMoments, scaling: Scaling) -> Array1<f64> {
-    let squares = squares(&sums.moments, scaling);
+pub(crate) fn numeric(sums: &CrossMoments, center: bool) -> Array1<f64> {
+    let squares = squares(&sums.moments, center);
     let y = sums.labels.mean[0];
     let raw = |j: usize| {
-        if scaling.center { 0.0 } else { sums.moments.weight * sums.moments.mean[j] * y }
+        if center { 0.0 } else { sums.moments.weight * sums.moments.mean[j] * y }
     };
     Array1::from_shape_fn(squares.len(), |j| over_root(sums.m[[0, j]] + raw(j), squares[j]))
 }
@@ -76,11 +75,25 @@ pub(crate) fn classes(sums: &ClassMoments) -> Array1<f64> {
     })
 }
 
+impl Score {
+    /// How much a score counts.
+    fn rank(self, score: f64) -> f64 {
+        if self == Score::Abs { score.abs() } else { score }
+    }
+}
+
+/// The features, the best first; of equals the earlier.
+pub(crate) fn ranking(scores: &Array1<f64>, score: Score) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    let rank = |j: &usize| score.rank(scores[*j]);
+    order.sort_by(|a, b| rank(b).total_cmp(&rank(a)).then(a.cmp(b)));
+    order
+}
+
 /// The kept features, ascending, and the least score among them.
 pub(crate) fn select(scores: &Array1<f64>, score: Score, keep: Keep) -> (Vec<usize>, f64) {
-    let rank = |j: &usize| if score == Score::Abs { scores[*j].abs() } else { scores[*j] };
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_by(|a, b| rank(b).total_cmp(&rank(a)).then(a.cmp(b)));
+    let rank = |j: &usize| score.rank(scores[*j]);
+    let mut order = ranking(scores, score);
     let count = match keep {
         Keep::Features(q) => q.min(order.len()),
         Keep::Threshold(t) => order.iter().take_while(|j| rank(j) >= t).count(),

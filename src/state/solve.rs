@@ -188,7 +188,7 @@ impl State {
             ));
         }
         let label = LabelRequest { columns: labels.columns.clone(), read: labels.read() };
-        Ok(Some(ScoringProblem { label, keep: options.keep, score: options.score }))
+        ScoringProblem::new(fit, options, label).map(Some)
     }
 }
 

@@ -232,6 +232,10 @@ pub(crate) struct FitArgs {
     #[arg(long, requires = "state")]
     pub(crate) skip_known: bool,
 
+    /// Write the score of every feature: feature, score, rank, kept.
+    #[arg(long, value_name = "PARQUET")]
+    pub(crate) scores_out: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) checkpoint: CheckpointArgs,
 

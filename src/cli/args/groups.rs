@@ -113,6 +113,19 @@ pub(crate) struct ScoreArgs {
     /// Score by magnitude, or as it is.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) score: Score,
+
+    /// Score centred columns or raw ones. Default: as the method centres.
+    #[arg(long, value_enum)]
+    pub(crate) score_center: Option<YesNo>,
+}
+
+/// `--score-center`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum YesNo {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
 }
 
 impl ScoreArgs {
@@ -120,11 +133,11 @@ impl ScoreArgs {
     /// that has them.
     pub(crate) fn options(&self, folds: Option<bool>) -> Result<Option<ScoringOptions>> {
         let keep = match (&self.score_by, self.keep_features, self.score_threshold) {
-            (None, None, None) => return Ok(None),
+            (None, None, None) if self.score_center.is_none() => return Ok(None),
             (None, ..) => {
                 return Error::misuse(
-                    "--keep-features and --score-threshold need a label to score by; name it with \
-                     --score-by",
+                    "--keep-features, --score-threshold and --score-center need a label to score \
+                     by; name it with --score-by",
                 );
             }
             (Some(_), None, None) => match folds {
@@ -150,7 +163,8 @@ impl ScoreArgs {
             (Some(_), None, Some(t)) => Keep::Threshold(t),
         };
         let by = self.score_by.clone().unwrap_or_default();
-        Ok(Some(ScoringOptions { by, keep, score: self.score }))
+        let center = self.score_center.map(|answer| answer == YesNo::Yes);
+        Ok(Some(ScoringOptions { by, keep, score: self.score, center }))
     }
 }
 

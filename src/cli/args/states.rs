@@ -168,6 +168,10 @@ pub(crate) struct SolveArgs {
     #[command(flatten)]
     pub(crate) scoring: ScoreArgs,
 
+    /// Write the score of every feature: feature, score, rank, kept.
+    #[arg(long, value_name = "PARQUET")]
+    pub(crate) scores_out: Option<PathBuf>,
+
     /// Choose by the folds of the state, by the squared error of the label on rows left out: with
     /// --score-by how many features (1, 2, 4, 7, … all), else, of spca, how many components, -k at
     /// most.
