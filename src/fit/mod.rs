@@ -22,6 +22,7 @@ mod dual;
 pub(crate) mod folds;
 mod kernel;
 pub(crate) mod kernel_choice;
+pub(crate) mod label_factor;
 pub(crate) mod labels;
 mod landmarks;
 mod linear;

@@ -2,21 +2,21 @@
 
 use super::plan::HsicPlan;
 use crate::accumulate::{Accumulate, Moments, SumsKind};
-use crate::collect::{self, collect_all};
+use crate::collect::{RowLabels, collect_all};
 use crate::error::{Error, Result};
 use crate::fit::assemble::tally_notes;
 use crate::fit::check::{LabelProblem, LabelUse};
 use crate::fit::kernel_choice::{median_gamma, resolve};
-use crate::fit::labels::EXACT_LABELS;
+use crate::fit::label_factor::LabelFactor;
 use crate::fit::run::label_sums;
 use crate::fit::sums_pass::{SumsPass, feature_moments, rows_stage};
-use crate::fit::supervise::label_matrix;
+use crate::fit::supervise::{has_squares, label_matrix};
 use crate::kernel::Kernel;
 use crate::listen::{Listener, Watch};
 use crate::note::Note;
 use crate::project::Projector;
 use crate::solve::hsic::{Dependence, LabelValues, linear_traces, permutations};
-use crate::solve::supervised::{LabelKernel, one_hot};
+use crate::solve::supervised::{LabelKernel, one_hot, one_hot_width};
 use crate::source::place_of;
 use crate::source::{Block, LabelRead, MappedSource, Prepare, ReadRequest, Source, Tally};
 use crate::words::count;
@@ -44,8 +44,12 @@ pub struct HsicResult {
     pub labels: Vec<String>,
     /// The kernel over them.
     pub label_kernel: LabelKernel,
-    /// γ, if that is rbf.
+    /// γ, if that is rbf or poly.
     pub label_gamma: Option<f64>,
+    /// c, if that is poly.
+    pub label_coef0: Option<f64>,
+    /// p, if that is poly.
+    pub label_degree: Option<u32>,
 }
 
 impl HsicResult {
@@ -73,8 +77,8 @@ impl HsicPlan<'_> {
             false => self.pairs(listener)?,
             true => match self.streamed(listener) {
                 // Too many distinct labels to factor K_y: pair by pair, exactly.
-                Err(Error::TooManyClasses { .. }) if self.label_kernel() == LabelKernel::Rbf => {
-                    self.check_pairs()?;
+                Err(Error::TooManyClasses { .. }) if self.compares_distinct() => {
+                    self.check_pairs(self.label_numbers())?;
                     self.pairs(listener)?
                 }
                 result => result?,
@@ -97,7 +101,9 @@ impl HsicPlan<'_> {
             kernel,
             labels,
             label_kernel: self.label_kernel(),
-            label_gamma: self.labels().and_then(|l| l.gamma),
+            label_gamma: self.labels().and_then(|l| l.gamma()),
+            label_coef0: self.labels().and_then(|l| l.coef0()),
+            label_degree: self.labels().and_then(|l| l.degree()),
         })
     }
 
@@ -163,8 +169,7 @@ impl HsicPlan<'_> {
         listener: &dyn Listener,
     ) -> Result<(Moments, f64, Tally)> {
         self.plan.check()?;
-        let most = if labels.gamma.is_some() { EXACT_LABELS } else { usize::MAX };
-        let kind = label_sums(&self.plan, &labels.request, most);
+        let kind = label_sums(&self.plan, labels);
         let kind = SumsKind {
             features: source.n_features(),
             covariance: false,
@@ -180,6 +185,9 @@ impl HsicPlan<'_> {
             return Err(Error::Internal("a pass over labels has summed none".into()));
         };
         let (m, _) = label_matrix(&of_labels, labels)?;
+        if !has_squares(&m) {
+            return Err(Error::data(self.plan.table.place(), labels.overflow()));
+        }
         let squares = m.iter().map(|m| m * m).sum();
         Ok((of_labels.moments().clone(), squares, tally))
     }
@@ -210,8 +218,7 @@ impl HsicPlan<'_> {
             x -= &mean;
         }
         // The same of numeric labels under the linear kernel.
-        let linear = self.label_kernel() == LabelKernel::Linear;
-        let labels = if linear { labels.centred() } else { labels };
+        let labels = labels.centred();
         let traces = self.traces(&x, &labels, kernel);
         let freedom = x.nrows() as f64 - 1.0;
         let mut hsic = traces.iter().map(|t| t / (freedom * freedom));
@@ -223,19 +230,19 @@ impl HsicPlan<'_> {
     /// tr(K H L H) for the labels as they are, then in other orders.
     fn traces(&self, x: &Array2<f64>, labels: &LabelValues, kernel: Kernel) -> Vec<f64> {
         let orders = permutations(x.nrows(), self.permutations, self.seed);
-        let factored = matches!(self.label_kernel(), LabelKernel::Delta | LabelKernel::Linear);
-        if factored && matches!(kernel, Kernel::Linear { .. }) {
-            return linear_traces(x, labels, &orders, self.threads);
-        }
-        let dependence = Dependence {
-            x,
-            kernel,
-            labels,
-            label_kernel: self.label_kernel(),
-            label_gamma: self.labels().and_then(|l| l.gamma).unwrap_or(1.0),
-            threads: self.threads,
+        let mut traces = match labels.is_factored() && matches!(kernel, Kernel::Linear { .. }) {
+            true => linear_traces(x, labels, &orders, self.threads),
+            false => Dependence { x, kernel, labels, threads: self.threads }.traces(&orders),
         };
-        dependence.traces(&orders)
+        if let Some(LabelFactor::Classes { scale }) = self.labels().map(|l| &l.factor) {
+            traces.iter_mut().for_each(|t| *t *= scale);
+        }
+        traces
+    }
+
+    /// True when K_y is of the distinct labels, of which there may be too many to factor it.
+    fn compares_distinct(&self) -> bool {
+        self.labels().is_some_and(|l| l.factor == LabelFactor::Distinct)
     }
 
     fn check_rows(&self, rows: u64) -> Result<()> {
@@ -246,23 +253,42 @@ impl HsicPlan<'_> {
         Err(Error::data(self.plan.table.place(), problem))
     }
 
-    /// All rows and their labels; those of rbf as numbers.
+    /// All rows and their labels; those that have distances as numbers.
     fn rows(&self, listener: &dyn Listener) -> Result<(Array2<f64>, LabelValues, Tally)> {
-        let rbf = self.label_kernel() == LabelKernel::Rbf;
-        let source = self.source(rbf.then_some(LabelRead::Numbers))?;
+        let numbers = self.labels().is_some_and(|l| l.random_gamma().is_some());
+        let source = self.source(numbers.then_some(LabelRead::Numbers))?;
         let crew = Crew { threads: self.plan.threads(), queue: 1 };
         let watch = Watch::new(listener, rows_stage(self.plan.table));
         let all = collect_all(&*source, self.plan.table.rows(), crew, &watch)?;
-        let mixed = self.labels().filter(|l| l.mixes_columns());
-        let labels = match (all.labels, mixed) {
-            (Some(collect::RowLabels::Classes { ids, classes }), Some(labels)) => {
-                let rows: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
-                LabelValues::Numbers(one_hot(&classes, &labels.numeric).select(Axis(0), &rows))
-            }
-            (Some(collect::RowLabels::Classes { ids, .. }), None) => LabelValues::Classes(ids),
-            (Some(collect::RowLabels::Numbers(y)), _) => LabelValues::Numbers(y),
-            (None, _) => LabelValues::Numbers(Array2::zeros((0, 1))),
+        let labels = match (all.labels, self.labels()) {
+            (Some(read), Some(labels)) => self.label_values(labels, read)?,
+            _ => LabelValues::Identity,
         };
         Ok((all.x, labels, all.tally))
+    }
+
+    fn label_values(&self, labels: &LabelProblem, read: RowLabels) -> Result<LabelValues> {
+        let linear = Kernel::Linear { coef0: 0.0 };
+        Ok(match (read, &labels.factor) {
+            (RowLabels::Classes { ids, classes }, LabelFactor::OneHot | LabelFactor::Distinct) => {
+                let rows: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
+                // Of the distinct labels, and of all rows.
+                self.check_pairs(2 * one_hot_width(&classes, &labels.numeric) as u64)?;
+                let distinct = one_hot(&classes, &labels.numeric);
+                let function = labels.function.unwrap_or(linear);
+                LabelValues::Numbers(distinct.select(Axis(0), &rows), function)
+            }
+            (RowLabels::Classes { ids, .. }, _) => LabelValues::Classes(ids),
+            (RowLabels::Numbers(y), LabelFactor::Numbers(map)) => {
+                let psi = map.apply(y);
+                if !has_squares(&psi) {
+                    return Err(Error::data(self.plan.table.place(), labels.overflow()));
+                }
+                LabelValues::Numbers(psi, linear)
+            }
+            (RowLabels::Numbers(y), _) => {
+                LabelValues::Numbers(y, labels.function.unwrap_or(linear))
+            }
+        })
     }
 }
