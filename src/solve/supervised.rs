@@ -172,8 +172,8 @@ pub(crate) fn label_factor(
     Ok((factor, values))
 }
 
-/// Over one column of classes, one-hot, a kernel has one value a for equal labels and one value b for
-/// others: it is (a − b) δ + b, and H takes b out. This is a − b.
+/// Over one column of classes, one-hot, a kernel has one value a for equal labels and one value b
+/// for others: it is (a − b) δ + b, and H takes b out. This is a − b.
 pub(crate) fn scale_over_classes(kernel: Kernel) -> f64 {
     match kernel {
         // ‖y − y'‖² = 2.
