@@ -76,6 +76,12 @@ impl Transform {
                  model does not have; fit it with ⟦with-variance⟧",
             );
         }
+        if self.diagnostics && model.kernel_map().is_some_and(|map| !map.knows_lengths()) {
+            return Error::misuse(
+                "⟦diagnostics⟧ needs k(x, x), which is not among the kernel values of a new row; \
+                 leave it out",
+            );
+        }
         let Transform { layout, diagnostics, .. } = *self;
         let components = ComponentCount::of(model, self.components)?;
         let compute = Compute::Scores { layout, diagnostics };

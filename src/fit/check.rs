@@ -4,6 +4,7 @@
 //! need, so that neither looks at an option again.
 
 use super::bounds;
+use super::given::check_square;
 use super::kernel_choice::KernelChoice;
 use super::options::{Fit, IterationOptions, ScoringOptions};
 use crate::accumulate::Scaling;
@@ -186,6 +187,9 @@ impl FitProblem {
         check_weight(fit, table)?;
         check_precision(fit, &chosen.features)?;
         let kernel = KernelChoice::new(fit)?;
+        if let Some(kernel) = &kernel {
+            check_square(kernel.kind, &chosen.features, table)?;
+        }
         let labels = label_use(fit, table)?;
         let scoring = fit.scoring.as_ref().map(|s| scoring(fit, s, table)).transpose()?;
         let request = ReadRequest {
@@ -213,6 +217,11 @@ impl FitProblem {
             temp_dir: fit.resources.temp_dir(),
         };
         Ok((problem, chosen))
+    }
+
+    /// True when the kernel matrix is given.
+    pub(crate) fn gives_kernel(&self) -> bool {
+        self.kernel.as_ref().is_some_and(|k| k.kind.is_given())
     }
 
     /// Features (d).

@@ -100,6 +100,8 @@ pub(crate) struct KernelWork {
     pub(crate) ridge: bool,
     /// True when tiles are kept in a temporary file.
     pub(crate) spill: bool,
+    /// True when the matrix is given, and no row is held.
+    pub(crate) given: bool,
 }
 
 /// One way to fit.

@@ -2,6 +2,7 @@
 
 use super::plan::HsicPlan;
 use crate::accumulate::{Accumulate, Moments, SumsKind};
+use crate::collect::given::FirstLook;
 use crate::collect::{self, collect_all};
 use crate::error::{Error, Result};
 use crate::fit::assemble::tally_notes;
@@ -15,7 +16,7 @@ use crate::kernel::Kernel;
 use crate::listen::{Listener, Watch};
 use crate::note::Note;
 use crate::project::Projector;
-use crate::solve::hsic::{Dependence, LabelValues, linear_traces, permutations};
+use crate::solve::hsic::{Dependence, LabelValues, Pairs, linear_traces, permutations};
 use crate::solve::supervised::{LabelKernel, one_hot};
 use crate::source::place_of;
 use crate::source::{Block, LabelRead, MappedSource, Prepare, ReadRequest, Source, Tally};
@@ -70,6 +71,7 @@ impl HsicPlan<'_> {
     /// Reads the rows.
     pub fn run(&self, listener: &dyn Listener) -> Result<HsicResult> {
         let measure = match self.streams() {
+            false if self.kind.is_given() => self.given(listener)?,
             false => self.pairs(listener)?,
             true => match self.streamed(listener) {
                 // Too many distinct labels to factor K_y: pair by pair, exactly.
@@ -209,15 +211,8 @@ impl HsicPlan<'_> {
             let mean = x.mean_axis(Axis(0)).unwrap_or_default();
             x -= &mean;
         }
-        // The same of numeric labels under the linear kernel.
-        let linear = self.label_kernel() == LabelKernel::Linear;
-        let labels = if linear { labels.centred() } else { labels };
-        let traces = self.traces(&x, &labels, kernel);
-        let freedom = x.nrows() as f64 - 1.0;
-        let mut hsic = traces.iter().map(|t| t / (freedom * freedom));
-        let found = hsic.next().unwrap_or(0.0);
-        let (rows, shuffled) = (x.nrows() as u64, hsic.collect());
-        Ok(Measure { hsic: found, rows, shuffled, kernel, tally })
+        let traces = self.traces(&x, &self.centred_labels(labels), kernel);
+        Ok(measure(traces, x.nrows(), kernel, tally))
     }
 
     /// tr(K H L H) for the labels as they are, then in other orders.
@@ -227,15 +222,36 @@ impl HsicPlan<'_> {
         if factored && matches!(kernel, Kernel::Linear { .. }) {
             return linear_traces(x, labels, &orders, self.threads);
         }
-        let dependence = Dependence {
-            x,
-            kernel,
+        self.dependence(x.nrows(), labels).traces(&Pairs { x, kernel }, &orders)
+    }
+
+    fn dependence<'l>(&self, rows: usize, labels: &'l LabelValues) -> Dependence<'l> {
+        Dependence {
+            rows,
             labels,
             label_kernel: self.label_kernel(),
             label_gamma: self.labels().and_then(|l| l.gamma).unwrap_or(1.0),
             threads: self.threads,
-        };
-        dependence.traces(&orders)
+        }
+    }
+
+    /// Of a kernel matrix that is given: a look at it, then one pass for all orders.
+    fn given(&self, listener: &dyn Listener) -> Result<Measure> {
+        let source = self.source(self.reads_numbers())?;
+        let rows = self.plan.given_rows(&*source, self.kind, listener);
+        let FirstLook { diagonal, mean, labels, tally, .. } = rows.look(self.seed)?;
+        self.check_rows(diagonal.len() as u64)?;
+        let labels = self.centred_labels(self.label_values(labels));
+        let orders = permutations(diagonal.len(), self.permutations, self.seed);
+        let dependence = self.dependence(diagonal.len(), &labels);
+        let traces = dependence.given_traces(&orders, mean, &|take| rows.read(take))?;
+        Ok(measure(traces, diagonal.len(), rows.kernel, tally))
+    }
+
+    /// Numbers less their mean under the linear kernel, of which H takes no notice.
+    fn centred_labels(&self, labels: LabelValues) -> LabelValues {
+        let linear = self.label_kernel() == LabelKernel::Linear;
+        if linear { labels.centred() } else { labels }
     }
 
     fn check_rows(&self, rows: u64) -> Result<()> {
@@ -248,13 +264,21 @@ impl HsicPlan<'_> {
 
     /// All rows and their labels; those of rbf as numbers.
     fn rows(&self, listener: &dyn Listener) -> Result<(Array2<f64>, LabelValues, Tally)> {
-        let rbf = self.label_kernel() == LabelKernel::Rbf;
-        let source = self.source(rbf.then_some(LabelRead::Numbers))?;
+        let source = self.source(self.reads_numbers())?;
         let crew = Crew { threads: self.plan.threads(), queue: 1 };
         let watch = Watch::new(listener, rows_stage(self.plan.table));
         let all = collect_all(&*source, self.plan.table.rows(), crew, &watch)?;
+        Ok((all.x, self.label_values(all.labels), all.tally))
+    }
+
+    /// Labels of rbf are read as numbers.
+    fn reads_numbers(&self) -> Option<LabelRead> {
+        (self.label_kernel() == LabelKernel::Rbf).then_some(LabelRead::Numbers)
+    }
+
+    fn label_values(&self, labels: Option<collect::RowLabels>) -> LabelValues {
         let mixed = self.labels().filter(|l| l.mixes_columns());
-        let labels = match (all.labels, mixed) {
+        match (labels, mixed) {
             (Some(collect::RowLabels::Classes { ids, classes }), Some(labels)) => {
                 let rows: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
                 LabelValues::Numbers(one_hot(&classes, &labels.numeric).select(Axis(0), &rows))
@@ -262,7 +286,14 @@ impl HsicPlan<'_> {
             (Some(collect::RowLabels::Classes { ids, .. }), None) => LabelValues::Classes(ids),
             (Some(collect::RowLabels::Numbers(y)), _) => LabelValues::Numbers(y),
             (None, _) => LabelValues::Numbers(Array2::zeros((0, 1))),
-        };
-        Ok((all.x, labels, all.tally))
+        }
     }
+}
+
+/// Traces over (n−1)²: of the labels as they are, then of their other orders.
+fn measure(traces: Vec<f64>, rows: usize, kernel: Kernel, tally: Tally) -> Measure {
+    let freedom = rows as f64 - 1.0;
+    let mut hsic = traces.iter().map(|t| t / (freedom * freedom));
+    let found = hsic.next().unwrap_or(0.0);
+    Measure { hsic: found, rows: rows as u64, shuffled: hsic.collect(), kernel, tally }
 }

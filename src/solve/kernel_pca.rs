@@ -200,7 +200,7 @@ impl KernelProblem<'_> {
 
     /// What an eigenvalue must exceed to be more than rounding.
     fn noise(&self) -> f64 {
-        self.matrix.rows().entry_noise()
+        self.matrix.entry_noise()
             * self.matrix.len() as f64
             * self.weights.map_or(1.0, |w| w.iter().fold(0.0, |m: f64, w| m.max(*w)))
     }
@@ -217,7 +217,7 @@ impl KernelProblem<'_> {
 
     fn means(&self, sums: Array1<f64>, centring: &KernelCentring) -> Result<KernelMeans> {
         let rows = sums / centring.total;
-        let diagonal = self.matrix.rows().diagonal();
+        let diagonal = self.matrix.diagonal();
         let over =
             |a: &Array1<f64>| centring.weights.as_ref().map_or_else(|| a.sum(), |w| w.dot(a));
         let grand = over(&rows) / centring.total;
@@ -309,7 +309,7 @@ impl KernelProblem<'_> {
         let n = self.matrix.len();
         let centring = self.centring();
         go_on(self.listener)?;
-        let k = self.matrix.dense();
+        let k = self.matrix.dense()?;
         go_on(self.listener)?;
         let means = self.means(centring.row(n).dot(&k).row(0).to_owned(), &centring)?;
         // J K Jᵀ: rows, then columns.
