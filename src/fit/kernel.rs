@@ -114,7 +114,7 @@ impl Run<'_> {
         let rows = self.prepared(x, weights.as_ref(), &moments, tally.dropped == 0)?;
         let comparands = Comparands::new(rows.kernel, &rows.x);
         let problem = self.kernel_problem(&comparands, weights.as_ref())?;
-        let solved = problem.solve().map_err(|e| self.named(e))?;
+        let solved = problem.solve()?;
         drop(problem);
         drop(comparands);
         self.check_converged(&solved.solution)?;
@@ -159,14 +159,6 @@ impl Run<'_> {
     fn dense_bytes(&self, n: usize, d: usize) -> u64 {
         let (n, d) = (n as u64, d as u64);
         PROGRAM_BYTES + crate::solve::bytes(n).saturating_add(24 * n * d)
-    }
-
-    /// An error of the kernel names the data.
-    fn named(&self, error: Error) -> Error {
-        match error {
-            Error::Data { problem, .. } => self.refusal(problem),
-            other => other,
-        }
     }
 
     /// Components that miss the tolerance are an error, or told.
@@ -312,9 +304,8 @@ impl Run<'_> {
         let comparands = Comparands::new(rows.kernel, &rows.x);
         let problem = self.kernel_problem(&comparands, weights)?;
         let form = self.plan.taken().form;
-        let solved = kernel_pca::supervised(&problem, &columns.rows, form, columns.bound);
         let kernel_pca::SupervisedSolution { solution, scores, means, negative } =
-            solved.map_err(|e| self.named(e))?;
+            kernel_pca::supervised(&problem, &columns.rows, form, columns.bound)?;
         drop(problem);
         drop(comparands);
         if solution.certificate.orthogonality > 1e-6 {

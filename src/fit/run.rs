@@ -72,7 +72,7 @@ impl<'a> Run<'a> {
 
 impl Run<'_> {
     fn model(&self, scores: Option<FeatureScores>) -> Result<Model> {
-        let parts = self.decomposition()?;
+        let parts = self.decomposition().map_err(|e| e.about(&self.plan.table.place()))?;
         self.finished(parts, scores)
     }
 
