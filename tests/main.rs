@@ -12,6 +12,7 @@ mod memory;
 #[allow(dead_code)]
 mod oracle;
 mod readme;
+mod residuals;
 mod rules;
 mod skips;
 mod soak;

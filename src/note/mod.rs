@@ -230,6 +230,8 @@ pub enum Note {
         /// Components of the model.
         has: usize,
     },
+    /// Hotelling's T² was left out: the model has no variances.
+    NoHotelling,
     /// Output files of an earlier run were kept.
     FilesKept {
         /// Complete ones.

@@ -209,6 +209,10 @@ impl Note {
             Note::ModelHasFewer { asked, has } => {
                 format!("asked for {asked} components, the model has {has}")
             }
+            Note::NoHotelling => "hotelling_t2 is left out: it needs the variance along each \
+                                  component, which this supervised model does not have; fit it \
+                                  with ⟦with-variance⟧"
+                .into(),
             Note::FilesKept { kept, of } => {
                 format!("{kept} of {} complete already and kept", count(*of, "file"))
             }
