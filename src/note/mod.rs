@@ -85,6 +85,15 @@ pub enum Note {
         /// Why.
         why: String,
     },
+    /// A label of few distinct whole numbers is taken as a number.
+    WholeNumberLabel {
+        /// The label.
+        label: String,
+        /// Its values, ascending; three at least.
+        values: Vec<i64>,
+        /// True when it was read by a scan, which alone can read it otherwise.
+        scanned: bool,
+    },
     /// Nearly every row is a class of its own.
     ManyClasses {
         /// Classes.
