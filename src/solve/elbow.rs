@@ -70,7 +70,8 @@ mod tests {
         let floor: Vec<f64> = (0..98).map(|i| 1.5 - f64::from(i) / 98.0).collect();
         let spikes: Vec<f64> = [3.0, 2.5].into_iter().chain(floor.iter().copied()).collect();
         let head = [100.0, 50.0, 1.0, 0.9, 0.8];
-        let shapes: [(&str, Vec<f64>, usize); 21] = [
+        let smooth = [5.14, 4.23, 2.7, 1.92, 1.37, 0.77, 0.61, 0.45, 0.39, 0.19, 0.1, 0.05, 9.3e-8];
+        let shapes: [(&str, Vec<f64>, usize); 22] = [
             ("two, then a tail, then next to nothing", with_tail(&head, 1e-9, 1), 2),
             ("the same with a thousand times next to nothing", with_tail(&head, 1e-9, 1000), 2),
             ("the same with a thousand small ones", with_tail(&head, 1e-4, 1000), 2),
@@ -87,6 +88,7 @@ mod tests {
             ("halves", powers(0.5, 10), 3),
             ("halves down to rounding", powers(0.5, 50), 3),
             ("thirds, above a floor", with_tail(&[100., 36., 13., 4.7, 1.7, 0.6], 0.01, 18), 3),
+            ("30 random rows under an rbf kernel", smooth.to_vec(), 5),
             ("an even decline", even, 10),
             ("all equal", vec![5.0; 1000], 1000),
             ("two, one small", vec![5.0, 1.0], 1),

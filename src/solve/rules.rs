@@ -293,12 +293,11 @@ impl Rules {
     pub fn answers(&self, asked: Components) -> Vec<RuleAnswer> {
         let mut rules: Vec<Components> = RATIOS.iter().map(|r| Components::Ratio(*r)).collect();
         rules.push(Components::RatioAbove(LEAST_RATIO));
-        if !matches!(asked, Components::Count(_)) && !rules.contains(&asked) {
+        let counted = matches!(asked, Components::Count(_));
+        if asked.is_leading() && !counted && !rules.contains(&asked) {
             rules.push(asked);
         }
-        let whole = [Components::Mle, Components::Elbow, Components::All];
-        rules.extend(whole.into_iter().filter(|rule| *rule != asked));
-        rules.sort_by_key(|rule| !rule.is_leading());
+        rules.extend([Components::Mle, Components::Elbow, Components::All]);
         let answer = |rule: Components| {
             let said = self.said(rule);
             RuleAnswer {
@@ -398,6 +397,8 @@ mod tests {
         let names: Vec<&str> = said.iter().map(|a| a.rule.as_str()).collect();
         let all = ["0.9", "0.95", "0.99", "ratio>0.01", "value>2", "mle", "elbow", "all"];
         assert_eq!(names, all);
+        let elbow = rules.answers(Components::Elbow);
+        assert_eq!(elbow.len(), 7, "what is told anyway is told once, in the same place");
         assert_eq!(said[4].components, Some(2));
         assert_eq!(said[6].by.as_deref(), Some("chord"));
     }
