@@ -100,8 +100,8 @@ fn a_given_matrix_is_the_kernel_it_was_made_by() {
         near(&scores(&found, &new_given), &scores(&expected, &new_rows), 1e-9);
         // It is read back as it was written.
         let dir = Workdir::new();
-        found.save(&dir.path("m")).unwrap();
-        let read = Model::load(&dir.path("m")).unwrap();
+        found.save(dir.path("m")).unwrap();
+        let read = Model::load(dir.path("m")).unwrap();
         assert_eq!(read.kernel_map(), found.kernel_map());
         assert_eq!(scores(&read, &new_given), scores(&found, &new_given));
     }

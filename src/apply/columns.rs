@@ -3,7 +3,7 @@
 //! Enters: what was asked, a model, the columns of a table. Leaves: arrow fields. No row is read.
 
 use super::options::{Dtype, KeepColumns, Layout};
-use super::plan::Compute;
+use super::plan::{Added, Compute};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::source::{FeatureColumn, Table, unknown};
@@ -15,6 +15,9 @@ use std::sync::Arc;
 const ERROR_COLUMN: &str = "reconstruction_error";
 /// Hotelling's T² of a row.
 const T2_COLUMN: &str = "hotelling_t2";
+
+/// What the components leave of a row, and of each column of it.
+const RESIDUAL_COLUMN: &str = "residual";
 
 /// The columns of the output.
 pub(super) struct OutputColumns {
@@ -108,19 +111,26 @@ pub(super) fn computed_fields(
     prefix: &str,
 ) -> Vec<FieldRef> {
     let number = |name: String| Arc::new(Field::new(name, number_type(dtype), false));
-    let Compute::Scores { layout, diagnostics } = compute else {
-        let field = |c: &FeatureColumn| match c.width {
-            None => number(c.name.clone()),
-            Some(_) => vector_field(&c.name, dtype, c.len()),
+    let columns = &model.header.columns;
+    let shaped = |prefix: &str| {
+        let field = |c: &FeatureColumn| match (format!("{prefix}{}", c.name), c.width) {
+            (name, None) => number(name),
+            (name, Some(_)) => vector_field(&name, dtype, c.len()),
         };
-        return model.header.columns.columns.iter().map(field).collect();
+        columns.columns.iter().map(field).collect::<Vec<_>>()
     };
+    let Compute::Scores { layout, added } = compute else { return shaped("") };
+    let Added { error, hotelling, residuals } = added;
     let mut fields = match layout {
         Layout::Columns => (1..=k).map(|i| number(format!("{prefix}{i}"))).collect(),
         Layout::List => vec![vector_field(prefix, dtype, k)],
     };
-    if diagnostics {
-        fields.extend([number(ERROR_COLUMN.into()), number(T2_COLUMN.into())]);
+    fields.extend(error.then(|| number(ERROR_COLUMN.into())));
+    fields.extend(hotelling.then(|| number(T2_COLUMN.into())));
+    match layout {
+        _ if !residuals => {}
+        Layout::Columns => fields.extend(shaped(&format!("{RESIDUAL_COLUMN}_"))),
+        Layout::List => fields.push(vector_field(RESIDUAL_COLUMN, dtype, columns.len())),
     }
     fields
 }

@@ -96,7 +96,7 @@ impl Probes {
 
 impl GivenRows<'_> {
     fn watch(&self) -> Watch<'_> {
-        Watch::new(self.listener, self.stage.clone())
+        Watch::new(self.listener, self.stage)
     }
 
     /// Reads all rows once, and refuses a matrix that is none of a kernel.
@@ -215,8 +215,8 @@ impl GivenRows<'_> {
         Ok(Error::data(
             place_of(self.table, at, true),
             format!(
-                "the matrix is not symmetric: row {at} has {here} for row {most}, which has {there} \
-                 for row {at}"
+                "the matrix is not symmetric: row {at} has {here} for row {most}, which has \
+                 {there} for row {at}"
             ),
         ))
     }

@@ -113,6 +113,13 @@ impl LabelProblem {
     pub(crate) fn mixes_columns(&self) -> bool {
         self.kernel == LabelKernel::Linear && self.request.columns.len() > 1
     }
+
+    /// True when the numbers of this column count as such, and not as names of classes.
+    pub(crate) fn is_number(&self, column: usize) -> bool {
+        let beside_classes = self.gamma.is_some() || self.mixes_columns();
+        self.request.read == LabelRead::Numbers
+            || beside_classes && self.numeric.get(column) == Some(&true)
+    }
 }
 
 /// The kernel over labels that nobody named.

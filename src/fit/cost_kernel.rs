@@ -99,7 +99,7 @@ impl Workload {
         let most = self.labels.map_or(self.n, |l| l.shape.vectors);
         match self.components {
             Components::Count(k) => most.min(k as u64),
-            Components::Ratio(_) => {
+            leading if leading.is_leading() => {
                 let sought = randomized::sought(self.components);
                 most.min(kernel_pca::block(sought, self.n as usize) as u64)
             }
@@ -109,8 +109,7 @@ impl Workload {
 
     /// True when K is held and decomposed as a whole.
     pub(super) fn decomposes_whole(&self) -> bool {
-        let whole = !matches!(self.components, Components::Count(_) | Components::Ratio(_));
-        self.n as usize <= kernel_pca::DENSE_UP_TO || whole
+        self.n as usize <= kernel_pca::DENSE_UP_TO || !self.components.is_leading()
     }
 
     pub(super) fn unit_pca(&self, threads: usize) -> Vec<Phase> {

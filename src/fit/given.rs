@@ -35,8 +35,8 @@ pub(crate) fn check_square(kind: KernelKind, features: &Features, table: &dyn Ta
         return Ok(());
     }
     Error::misuse(format!(
-        "⟦kernel={kind}⟧ takes a square matrix: as many numbers a row as there are rows, but {rows} \
-         rows have {n}; name its column, or columns, with ⟦columns⟧"
+        "⟦kernel={kind}⟧ takes a square matrix: as many numbers a row as there are rows, but \
+         {rows} rows have {n}; name its column, or columns, with ⟦columns⟧"
     ))
 }
 

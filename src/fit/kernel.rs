@@ -164,7 +164,7 @@ impl Run<'_> {
         let spill = spills.then_some(self.plan.problem.temp_dir.as_path());
         let matrix = KernelMatrix::Tiles(TileMatrix::new(&comparands, self.threads, spill)?);
         let (n, d) = rows.x.dim();
-        work(&self.kernel_problem(matrix, weights, (n, d))).map_err(|e| self.named(e))
+        work(&self.kernel_problem(matrix, weights, (n, d)))
     }
 
     /// What goes with the coefficients of these means: nothing is subtracted from scores that are
@@ -215,14 +215,6 @@ impl Run<'_> {
     fn dense_bytes(&self, n: usize, d: usize) -> u64 {
         let (n, d) = (n as u64, d as u64);
         PROGRAM_BYTES + crate::solve::bytes(n).saturating_add(24 * n * d)
-    }
-
-    /// An error of the kernel names the data.
-    fn named(&self, error: Error) -> Error {
-        match error {
-            Error::Data { problem, .. } => self.refusal(problem),
-            other => other,
-        }
     }
 
     /// Components that miss the tolerance are an error, or told.

@@ -74,7 +74,8 @@ impl ModelContext<'_> {
         }
         let (m, bound) = label_matrix(&of_labels, labels)?;
         let (scaling, asked) = (self.scaling(), self.components);
-        let solution = supervised::solve(m, &moments, scaling, asked, self.form, bound, cores())?;
+        let solved = supervised::solve(m, &moments, scaling, asked, self.form, bound, cores());
+        let solution = solved.map_err(|e| e.about(&self.place))?;
         if solution.components.nrows() == 0 {
             return Err(self.no_dependence(labels, &of_labels));
         }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::fit::assemble::tally_notes;
 use crate::fit::check::{LabelProblem, LabelUse};
 use crate::fit::kernel_choice::{median_gamma, resolve};
-use crate::fit::labels::EXACT_LABELS;
+use crate::fit::labels::{EXACT_LABELS, whole_number_notes};
 use crate::fit::run::label_sums;
 use crate::fit::sums_pass::{SumsPass, feature_moments, rows_stage};
 use crate::fit::supervise::label_matrix;
@@ -105,6 +105,11 @@ impl HsicPlan<'_> {
 
     /// Missing values, as the fit of the model told them where there is one.
     fn tell(&self, tally: &Tally, listener: &dyn Listener) {
+        if let Some(labels) = self.labels() {
+            let (columns, is_number) = (&labels.request.columns, |j| labels.is_number(j));
+            let notes = whole_number_notes(columns, is_number, tally, false);
+            notes.iter().for_each(|note| listener.note(note));
+        }
         let ReadRequest { features, nulls, .. } = &self.request;
         if self.model.is_none() {
             let notes = tally_notes(features, *nulls, tally);

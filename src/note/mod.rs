@@ -85,6 +85,15 @@ pub enum Note {
         /// Why.
         why: String,
     },
+    /// A label of few distinct whole numbers is taken as a number.
+    WholeNumberLabel {
+        /// The label.
+        label: String,
+        /// Its values, ascending; three at least.
+        values: Vec<i64>,
+        /// True when it was read by a scan, which alone can read it otherwise.
+        scanned: bool,
+    },
     /// Nearly every row is a class of its own.
     ManyClasses {
         /// Classes.
@@ -230,6 +239,8 @@ pub enum Note {
         /// Components of the model.
         has: usize,
     },
+    /// Hotelling's T² was left out: the model has no variances.
+    NoHotelling,
     /// Output files of an earlier run were kept.
     FilesKept {
         /// Complete ones.
