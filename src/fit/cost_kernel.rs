@@ -17,14 +17,17 @@ impl Workload {
     pub(super) fn kernel_rows(&self, kernel: KernelWork, threads: usize) -> Vec<Phase> {
         let (t, n, d) = (threads as u64, self.n, self.d);
         // What a first look at a matrix multiplies it with, and finds.
-        let held = if kernel.given { LOOKED_AT } else { d };
+        let (held, what) = match kernel.given {
+            true => (LOOKED_AT, format!("{LOOKED_AT} vectors of {n} rows")),
+            false => (d, format!("all {n} rows")),
+        };
         let all = 8u64.saturating_mul(n).saturating_mul(held);
         let read = self
             .reading("reading", threads, d)
             // Of each worker a block being decoded, one waiting, one being copied.
             .hold("batches and blocks", (3 * t + 3).saturating_mul(16 * self.block_rows() * d))
             // With two numbers a row: its label and its weight.
-            .hold(format!("{held} numbers of each of {n} rows"), all.saturating_add(16 * n));
+            .hold(what, all.saturating_add(16 * n));
         // As read, and as they are compared; or the blocks of a matrix that is read again.
         let blocks = (3 * t + 3).saturating_mul(16 * self.block_rows() * d);
         let rows = if kernel.given { blocks } else { all.saturating_mul(2) };
