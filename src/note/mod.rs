@@ -216,6 +216,8 @@ pub enum Note {
     },
     /// Files that a state has already were passed over.
     KnownFiles(u64),
+    /// A file was added whose name is in the state with other content.
+    AnotherOfThatName(String),
     /// A state whose inputs are all there already was passed over.
     KnownState(String),
     /// Groups did not fit the memory together.
@@ -288,6 +290,7 @@ impl Note {
             | Note::Resumed { .. }
             | Note::KnownFiles(_)
             | Note::KnownState(_)
+            | Note::AnotherOfThatName(_)
             | Note::GroupsSwapped { .. }
             | Note::FilesKept { .. }
             | Note::RidgeLoss(_)

@@ -211,6 +211,10 @@ impl Note {
             Note::KnownFiles(files) => {
                 format!("{} in the state already, passed over", count(*files, "file"))
             }
+            Note::AnotherOfThatName(path) => format!(
+                "{path} is in the state with other content, which stays in the sums; if it was \
+                 overwritten, take that out with subtract and a state of the old content"
+            ),
             Note::KnownState(path) => {
                 format!("{path}: all its inputs are there already, passed over")
             }
