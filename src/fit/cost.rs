@@ -76,8 +76,8 @@ pub(crate) struct LabelShape {
 pub(crate) struct LabelWork {
     /// Classes or label features (r), and which.
     pub(crate) shape: LabelShape,
-    /// True when the kernel is rbf, which may take a second pass.
-    pub(crate) rbf: bool,
+    /// True when the labels may take a second pass: rbf over too many distinct ones.
+    pub(crate) again: bool,
     /// True when S is gathered too.
     pub(crate) with_variance: bool,
 }
@@ -185,7 +185,7 @@ impl Workload {
             (Form::Landmarks | Form::Fourier, _) => (2, 2),
             (Form::Primal, _) if self.route().is_some() => (2, 2),
             _ if self.route().is_some() => (1, 1),
-            (_, Some(labels)) => (1, 1 + usize::from(labels.rbf)),
+            (_, Some(labels)) => (1, 1 + usize::from(labels.again)),
             (Form::Dual, None) => {
                 let again = usize::from(self.nulls == Nulls::Drop && self.spool.is_none());
                 let copy = usize::from(self.spool.is_some());
@@ -400,7 +400,7 @@ impl Workload {
     /// The pass over all features that scores them, with or without their S.
     fn scoring_pass(&self, with_variance: bool) -> Option<Workload> {
         let ScoredWork { shape, d, read } = self.scored?;
-        let labels = Some(LabelWork { shape, rbf: false, with_variance });
+        let labels = Some(LabelWork { shape, again: false, with_variance });
         Some(Workload { labels, d, read, scored: None, kernel: None, ..*self })
     }
 

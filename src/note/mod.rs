@@ -114,12 +114,19 @@ pub enum Note {
     },
     /// Random Fourier features stand for the rbf kernel over labels.
     LabelFeatures {
-        /// Distinct labels up to which it is exact.
-        exact: usize,
+        /// Distinct labels up to which it is exact; none where the features were asked for.
+        exact: Option<usize>,
         /// How many stand for it.
         features: usize,
         /// True when they take another pass.
         another_pass: bool,
+    },
+    /// Labels are classes, over which this kernel is the delta kernel times a number.
+    LabelKernelIsDelta {
+        /// "rbf", "poly", "cosine".
+        kernel: String,
+        /// The number.
+        scale: f64,
     },
     /// γ was left to the default.
     DefaultGamma {

@@ -222,7 +222,7 @@ impl Scan {
 /// Which sums a scan makes of the labels its plan reads.
 fn sums_kind(plan: &Plan<'_>, covariance: bool) -> SumsKind {
     let labels = plan.problem.labels.read();
-    let labels = labels.map(|labels| label_sums(plan, &labels.request, usize::MAX));
+    let labels = labels.map(|labels| label_sums(plan, labels));
     SumsKind {
         features: plan.features().len(),
         covariance,
