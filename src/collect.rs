@@ -2,6 +2,8 @@
 //!
 //! Holds 8·n·d bytes for n rows as the table counts them, and the blocks that are being read.
 
+pub(crate) mod given;
+
 use crate::accumulate::{Accumulate, FeatureMoments, Moments};
 use crate::error::Result;
 use crate::listen::Watch;

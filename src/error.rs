@@ -272,6 +272,16 @@ impl Error {
         Error::Data { place: Box::new(place), problem: problem.into() }
     }
 
+    /// An error about the data that does not name it yet, naming it.
+    pub(crate) fn about(self, place: &Place) -> Error {
+        match self {
+            Error::Data { place: nowhere, problem } if *nowhere == Place::default() => {
+                Error::data(place.clone(), problem)
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn model(path: &Path, problem: impl Into<String>) -> Error {
         Error::Model { path: path.to_path_buf(), problem: problem.into() }
     }

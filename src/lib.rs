@@ -135,7 +135,7 @@ pub use source::{
     ArrowTable, Block, Class, ClassValue, ColumnInfo, ColumnKind, ColumnSelection, Dataset,
     Difference, FeatureColumn, Features, InputInfo, LabelRead, LabelRequest, Labels, MissingCell,
     Nulls, OpenedReader, Precision, ReadCost, ReadRequest, ReaderTable, Source, Table, Tally, Unit,
-    Values, matrix_batch,
+    Values, WholeLabels, matrix_batch,
 };
 pub use state::{
     About, Checkpoint, CheckpointProgress, FoldChoice, Group, GroupStates, Scan, ScanPlan, State,

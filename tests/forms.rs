@@ -557,6 +557,7 @@ fn few_of_many_eigenpairs_in_memory_are_those_of_all() {
         assert!((few.eigenvalues[i] / all.eigenvalues[i] - 1.0).abs() < 1e-12, "eigenvalue {i}");
     }
     assert!(few.certificate.max_residual < 1e-11 && few.certificate.trace_error.is_none());
-    let said = few.rules.answers().into_iter().find(|a| a.rule == "all").unwrap();
+    let said =
+        few.rules.answers(Components::Count(12)).into_iter().find(|a| a.rule == "all").unwrap();
     assert_eq!(said.reason.as_deref(), Some("only the 12 leading eigenvalues were computed"));
 }

@@ -1000,7 +1000,7 @@ fn bad_input_gets_a_sentence() {
         run.stderr
     };
     for (options, words) in [
-        (&["--kernel", "gauss"][..], "[possible values: linear, poly, rbf, sigmoid, cosine]"),
+        (&["--kernel", "gauss"][..], "[possible values: linear, poly, rbf, sigmoid, cosine, "),
         (&["--gamma", "0"], "it must be a number greater than 0, or median"),
         (&["--gamma", "-1"], "it must be a number greater than 0, or median"),
         (&["--gamma", "NaN"], "it must be a number greater than 0, or median"),

@@ -1,6 +1,7 @@
 //! One binary for all tests of the program: they share their helpers and link once.
 
 mod allocation;
+mod class_numbers;
 mod cli;
 mod corrupt;
 mod errors;
@@ -13,6 +14,8 @@ mod memory;
 #[allow(dead_code)]
 mod oracle;
 mod readme;
+mod residuals;
+mod rules;
 mod skips;
 mod soak;
 mod states;

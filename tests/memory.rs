@@ -178,9 +178,13 @@ fn a_second_pass_stays_within_its_budget() {
         "d",
     ]);
     dir.ok(&["fit", "d", "--exclude", "id", "-k", "40", "-o", "m"]);
-    for options in
-        [vec!["--keep-all"], vec!["--compression", "zstd"], vec!["--keep", "id", "--diagnostics"]]
-    {
+    for options in [
+        vec!["--keep-all"],
+        vec!["--compression", "zstd"],
+        vec!["--keep", "id", "--diagnostics"],
+        vec!["--residuals"],
+        vec!["--residuals", "--diagnostics", "--layout", "list"],
+    ] {
         let small: Vec<&str> = ["transform", "m", "d", "-o", "s.parquet", "--memory", "40MB"]
             .iter()
             .chain(&options)

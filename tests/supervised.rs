@@ -518,8 +518,16 @@ fn the_variance_is_gathered_when_asked() {
     let dir = data.dir();
     let plain = fit(&dir, &["--label", "text"]);
     assert!(plain["explained_variance"].is_null() && plain["explained_variance_ratio"].is_null());
-    let said = dir.fails(2, &["transform", "m", "d.parquet", "--diagnostics", "-o", "s.parquet"]);
-    assert!(said.contains("fit it with --with-variance"), "{said}");
+    let run = dir.ok(&["transform", "m", "d.parquet", "--diagnostics", "-o", "s.parquet"]);
+    assert!(run.stderr.contains("note: hotelling_t2 is left out"), "{}", run.stderr);
+    assert!(run.stderr.contains("fit it with --with-variance"), "{}", run.stderr);
+    assert!(dir.read("s.parquet").column_by_name("hotelling_t2").is_none());
+    let error = |name: &str| dir.numbers(name, &["reconstruction_error".to_string()]);
+    let without = error("s.parquet");
+    fit(&dir, &["--label", "text", "--with-variance"]);
+    dir.ok(&["transform", "m", "d.parquet", "--diagnostics", "-o", "s.parquet"]);
+    close(&without, &error("s.parquet"), 1e-12, 10.0);
+    assert!(dir.read("s.parquet").column_by_name("hotelling_t2").is_some());
     for (label, nulls) in [("text", "error"), ("text", "mean"), ("y", "error")] {
         let model = fit(&dir, &["--label", label, "--with-variance", "--nulls", nulls]);
         dir.ok(&["transform", "m", "d.parquet", "--diagnostics", "-o", "s.parquet"]);

@@ -5,14 +5,14 @@
 
 use super::columns::number_type;
 use super::options::{Dtype, Layout, Preimage};
-use super::plan::{ApplyPlan, Compute, Inverse};
+use super::plan::{Added, ApplyPlan, Compute, Inverse};
 use crate::error::{Error, Place, Result};
 use crate::project::preimage::FixedPoint;
 use crate::project::{BlockScores, Projector};
-use crate::source::{Block, Source, Tally, places};
+use crate::source::{Block, Source, Tally, Values, places};
 use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch};
 use arrow_schema::Field;
-use ndarray::{Array2, ArrayView2};
+use ndarray::{Array1, Array2, ArrayView2, s};
 use std::sync::Arc;
 
 /// What a plan applies to blocks; shared by all workers.
@@ -70,11 +70,16 @@ impl<'a> Batches<'a> {
     pub(super) fn new(plan: &'a ApplyPlan<'a, 'a>, threads: usize) -> Batches<'a> {
         let iterates = plan.compute.preimage() == Some(Preimage::FixedPoint);
         let map = plan.model.kernel_map().filter(|_| iterates);
+        let constants = plan.model.constant_features();
+        let mut projector = Projector::new(plan.model, plan.k, threads);
+        if plan.compute.has_residuals() && constants.iter().any(Option::is_some) {
+            projector = projector.with_constants(&constants);
+        }
         Batches {
             plan,
-            projector: Projector::new(plan.model, plan.k, threads),
+            projector,
             fixed_point: map.and_then(|map| FixedPoint::new(map, plan.k)),
-            constants: plan.model.constant_features(),
+            constants,
             threads,
         }
     }
@@ -104,28 +109,69 @@ impl<'a> Batches<'a> {
         totals: &mut Totals,
     ) -> Result<Vec<ArrayRef>> {
         match self.plan.compute {
-            Compute::Scores { layout, diagnostics } => {
+            Compute::Scores { layout, added } => {
+                let changed = if added.residuals { self.changes(&block) } else { Vec::new() };
                 let projected = self.projector.project(block, place)?;
                 let mut arrays = self.score_arrays(&projected, layout, totals)?;
-                if diagnostics {
-                    let d = self.projector.diagnostics(&projected);
-                    arrays.push(self.numbers(d.error.to_vec(), totals));
-                    arrays.push(self.numbers(d.t2.to_vec(), totals));
-                }
+                self.add(layout, added, &projected, changed, &mut arrays, totals)?;
                 Ok(arrays)
             }
             Compute::Rows(inverse) => {
                 let BlockScores { prepared, scores, .. } = self.projector.project(block, place)?;
                 let known = Some(prepared.view());
                 let rows = self.inverted(inverse, &scores, known, &mut totals.loss);
-                self.row_arrays(&rows, totals)
+                self.row_arrays(rows, totals)
             }
             Compute::RowsFromScores(inverse) => {
                 let scores = block.into_f64().reversed_axes();
                 let rows = self.inverted(inverse, &scores, None, &mut totals.loss);
-                self.row_arrays(&rows, totals)
+                self.row_arrays(rows, totals)
             }
         }
+    }
+
+    /// Diagnostics and residuals, after the scores.
+    fn add(
+        &self,
+        layout: Layout,
+        added: Added,
+        projected: &BlockScores,
+        changed: Vec<Array1<f64>>,
+        arrays: &mut Vec<ArrayRef>,
+        totals: &mut Totals,
+    ) -> Result<()> {
+        let residual = (added.error || added.residuals).then(|| self.projector.residual(projected));
+        let residual = residual.flatten();
+        if added.error {
+            let error = self.projector.error(projected, residual.as_ref());
+            arrays.push(self.numbers(error.to_vec(), totals));
+        }
+        if added.hotelling {
+            arrays.push(self.numbers(self.projector.hotelling(projected).to_vec(), totals));
+        }
+        let Some(residual) = residual.filter(|_| added.residuals) else { return Ok(()) };
+        let left = self.all_features(self.projector.unscaled(residual), changed);
+        match layout {
+            Layout::Columns => arrays.extend(self.column_arrays(&left, totals)?),
+            Layout::List => arrays.push(self.list(left.view(), totals)?),
+        }
+        Ok(())
+    }
+
+    /// How far features that were constant in the fit are from that constant.
+    fn changes(&self, block: &Block) -> Vec<Array1<f64>> {
+        let constants = self.constants.iter().enumerate();
+        let change = |(j, constant): (usize, &Option<f64>)| {
+            let constant = (*constant)?;
+            let mut change = match &block.values {
+                Values::F64(x) => x.column(j).mapv(|v| v - constant),
+                Values::F32(x) => x.column(j).mapv(|v| f64::from(v) - constant),
+            };
+            let missing = block.missing.iter().filter(|cell| cell.feature as usize == j);
+            missing.for_each(|cell| change[cell.row as usize] = 0.0);
+            Some(change)
+        };
+        constants.filter_map(change).collect()
     }
 
     /// Rows from scores, and from the rows they belong to where those are known.
@@ -174,25 +220,40 @@ impl<'a> Batches<'a> {
     }
 
     /// x̂ in the shape of the columns that were fitted, constants put back.
-    fn row_arrays(&self, rows: &Array2<f64>, totals: &mut Totals) -> Result<Vec<ArrayRef>> {
+    fn row_arrays(&self, rows: Array2<f64>, totals: &mut Totals) -> Result<Vec<ArrayRef>> {
+        let constants = self.constants.iter().flatten();
+        let filled = constants.map(|c| Array1::from_elem(rows.nrows(), *c)).collect();
+        self.column_arrays(&self.all_features(rows, filled), totals)
+    }
+
+    /// Columns of the features that take part, with these for those that were left out.
+    fn all_features(&self, rows: Array2<f64>, left_out: Vec<Array1<f64>>) -> Array2<f64> {
+        if left_out.is_empty() {
+            return rows;
+        }
+        let mut wide = Array2::zeros((rows.nrows(), self.constants.len()));
+        let (mut left_out, mut active) = (left_out.iter(), rows.columns().into_iter());
+        for (mut target, constant) in wide.columns_mut().into_iter().zip(&self.constants) {
+            let from = match constant {
+                Some(_) => left_out.next().map(|column| column.view()),
+                None => active.next(),
+            };
+            from.into_iter().for_each(|column| target.assign(&column));
+        }
+        wide
+    }
+
+    /// All features in the shape of the columns that were fitted.
+    fn column_arrays(&self, wide: &Array2<f64>, totals: &mut Totals) -> Result<Vec<ArrayRef>> {
         let columns = &self.plan.model.header.columns.columns;
-        let mut constants = self.constants.iter();
-        let mut next = 0;
+        let mut first = 0;
         let mut arrays = Vec::with_capacity(columns.len());
         for column in columns {
-            let mut wide = Array2::zeros((rows.nrows(), column.len()));
-            for (mut target, constant) in wide.columns_mut().into_iter().zip(&mut constants) {
-                match constant {
-                    Some(constant) => target.fill(*constant),
-                    None => {
-                        target.assign(&rows.column(next));
-                        next += 1;
-                    }
-                }
-            }
+            let part = wide.slice(s![.., first..first + column.len()]);
+            first += column.len();
             arrays.push(match column.width {
-                None => self.numbers(wide.into_raw_vec_and_offset().0, totals),
-                Some(_) => self.list(wide.view(), totals)?,
+                None => self.numbers(part.iter().copied().collect(), totals),
+                Some(_) => self.list(part, totals)?,
             });
         }
         Ok(arrays)

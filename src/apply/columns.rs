@@ -3,7 +3,7 @@
 //! Enters: what was asked, a model, the columns of a table. Leaves: arrow fields. No row is read.
 
 use super::options::{Dtype, KeepColumns, Layout};
-use super::plan::Compute;
+use super::plan::{Added, Compute};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::source::{FeatureColumn, Table, unknown};
@@ -16,6 +16,9 @@ const ERROR_COLUMN: &str = "reconstruction_error";
 /// Hotelling's T² of a row.
 const T2_COLUMN: &str = "hotelling_t2";
 
+/// What the components leave of a row, and of each column of it.
+const RESIDUAL_COLUMN: &str = "residual";
+
 /// The columns of the output.
 pub(super) struct OutputColumns {
     kept: Vec<FieldRef>,
@@ -27,9 +30,15 @@ impl OutputColumns {
     pub(super) fn new(
         table: &dyn Table,
         keep: &KeepColumns,
+        compute: Compute,
         computed: Vec<FieldRef>,
     ) -> Result<OutputColumns> {
-        let kept = kept_fields(table, keep, &computed)?;
+        let mut kept = kept_fields(table, keep)?;
+        if *keep == KeepColumns::All && !matches!(compute, Compute::Scores { .. }) {
+            // A reconstruction of rows computes their features again.
+            let again: HashSet<&String> = computed.iter().map(|c| c.name()).collect();
+            kept.retain(|f| !again.contains(f.name()));
+        }
         let mut seen = HashSet::new();
         match kept.iter().chain(&computed).find(|f| !seen.insert(f.name().as_str())) {
             None => Ok(OutputColumns { kept, computed }),
@@ -63,14 +72,10 @@ impl OutputColumns {
     }
 }
 
-fn kept_fields(
-    table: &dyn Table,
-    keep: &KeepColumns,
-    computed: &[FieldRef],
-) -> Result<Vec<FieldRef>> {
+fn kept_fields(table: &dyn Table, keep: &KeepColumns) -> Result<Vec<FieldRef>> {
     match keep {
         KeepColumns::None => Ok(Vec::new()),
-        KeepColumns::All => all_fields(table, computed),
+        KeepColumns::All => all_fields(table),
         KeepColumns::Columns(names) => {
             table.check_columns(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
             let schema = table.schema()?;
@@ -84,9 +89,8 @@ fn kept_fields(
     }
 }
 
-/// All columns but those that are computed under the same name: a reconstruction of rows computes
-/// their features again.
-fn all_fields(table: &dyn Table, computed: &[FieldRef]) -> Result<Vec<FieldRef>> {
+/// All columns, which must be those of every file.
+fn all_fields(table: &dyn Table) -> Result<Vec<FieldRef>> {
     if let Some(d) = table.differences().first() {
         let problem = format!(
             "{}; ⟦keep-all⟧ needs the same columns in every file, name them with ⟦keep⟧",
@@ -94,9 +98,7 @@ fn all_fields(table: &dyn Table, computed: &[FieldRef]) -> Result<Vec<FieldRef>>
         );
         return Err(Error::data(table.place_of(d), problem));
     }
-    let names: HashSet<&String> = computed.iter().map(|c| c.name()).collect();
-    let again = |f: &&FieldRef| !names.contains(f.name());
-    Ok(table.schema()?.fields().iter().filter(again).cloned().collect())
+    Ok(table.schema()?.fields().iter().cloned().collect())
 }
 
 /// The columns that are computed.
@@ -108,19 +110,26 @@ pub(super) fn computed_fields(
     prefix: &str,
 ) -> Vec<FieldRef> {
     let number = |name: String| Arc::new(Field::new(name, number_type(dtype), false));
-    let Compute::Scores { layout, diagnostics } = compute else {
-        let field = |c: &FeatureColumn| match c.width {
-            None => number(c.name.clone()),
-            Some(_) => vector_field(&c.name, dtype, c.len()),
+    let columns = &model.header.columns;
+    let shaped = |prefix: &str| {
+        let field = |c: &FeatureColumn| match (format!("{prefix}{}", c.name), c.width) {
+            (name, None) => number(name),
+            (name, Some(_)) => vector_field(&name, dtype, c.len()),
         };
-        return model.header.columns.columns.iter().map(field).collect();
+        columns.columns.iter().map(field).collect::<Vec<_>>()
     };
+    let Compute::Scores { layout, added } = compute else { return shaped("") };
+    let Added { error, hotelling, residuals } = added;
     let mut fields = match layout {
         Layout::Columns => (1..=k).map(|i| number(format!("{prefix}{i}"))).collect(),
         Layout::List => vec![vector_field(prefix, dtype, k)],
     };
-    if diagnostics {
-        fields.extend([number(ERROR_COLUMN.into()), number(T2_COLUMN.into())]);
+    fields.extend(error.then(|| number(ERROR_COLUMN.into())));
+    fields.extend(hotelling.then(|| number(T2_COLUMN.into())));
+    match layout {
+        _ if !residuals => {}
+        Layout::Columns => fields.extend(shaped(&format!("{RESIDUAL_COLUMN}_"))),
+        Layout::List => fields.push(vector_field(RESIDUAL_COLUMN, dtype, columns.len())),
     }
     fields
 }

@@ -90,8 +90,11 @@ pub struct Transform {
     pub dtype: Dtype,
     /// What score columns are called.
     pub prefix: String,
-    /// Add `reconstruction_error` and `hotelling_t2`.
+    /// Add `reconstruction_error` and `hotelling_t2`; the second only where the model has the
+    /// variance along its components.
     pub diagnostics: bool,
+    /// Add x − x̂: a column `residual_…` for each that was fitted, or with lists one `residual`.
+    pub residuals: bool,
     /// Ceilings.
     pub resources: Resources,
 }
@@ -105,6 +108,7 @@ impl Default for Transform {
             dtype: Dtype::default(),
             prefix: DEFAULT_PREFIX.into(),
             diagnostics: false,
+            residuals: false,
             resources: Resources::default(),
         }
     }
@@ -213,6 +217,11 @@ impl Transform {
     /// Add `reconstruction_error` and `hotelling_t2`.
     pub fn diagnostics(self) -> Transform {
         Transform { diagnostics: true, ..self }
+    }
+
+    /// Add what the components leave of each row, x − x̂, as columns.
+    pub fn residuals(self) -> Transform {
+        Transform { residuals: true, ..self }
     }
 }
 

@@ -18,9 +18,17 @@ const FITTED_ADVICE: &str = "the model was fitted with ⟦nulls=error⟧; clean 
 /// What comes out of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compute {
-    Scores { layout: Layout, diagnostics: bool },
+    Scores { layout: Layout, added: Added },
     Rows(Inverse),
     RowsFromScores(Inverse),
+}
+
+/// What comes with the scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Added {
+    pub(super) error: bool,
+    pub(super) hotelling: bool,
+    pub(super) residuals: bool,
 }
 
 /// The way from scores to rows.
@@ -38,6 +46,11 @@ impl Compute {
             | Compute::RowsFromScores(Inverse::Preimage(way)) => Some(way),
             _ => None,
         }
+    }
+
+    /// True when x − x̂ is written.
+    pub(super) fn has_residuals(self) -> bool {
+        matches!(self, Compute::Scores { added: Added { residuals: true, .. }, .. })
     }
 }
 
@@ -70,22 +83,30 @@ impl Transform {
         model: &'m Model,
         table: &'t dyn Table,
     ) -> Result<ApplyPlan<'m, 't>> {
-        if self.diagnostics && model.explained_variance().is_none() {
+        let Transform { layout, diagnostics, residuals, .. } = *self;
+        let hotelling = diagnostics && model.explained_variance().is_some();
+        let added = Added { error: diagnostics, hotelling, residuals };
+        let compute = Compute::Scores { layout, added };
+        let mut request = as_fitted(model);
+        if residuals {
+            check_residuals(model)?;
+            // A feature that was constant has a residual, too.
+            request.features = model.header.columns.clone();
+        }
+        if self.diagnostics && model.kernel_map().is_some_and(|map| !map.knows_lengths()) {
             return Error::misuse(
-                "⟦diagnostics⟧ needs the variance along each component, which this supervised \
-                 model does not have; fit it with ⟦with-variance⟧",
+                "⟦diagnostics⟧ needs k(x, x), which is not among the kernel values of a new row; \
+                 leave it out",
             );
         }
-        let Transform { layout, diagnostics, .. } = *self;
         let components = ComponentCount::of(model, self.components)?;
-        let compute = Compute::Scores { layout, diagnostics };
         let output = OutputOptions {
             keep: &self.keep,
             dtype: self.dtype,
             prefix: &self.prefix,
             resources: &self.resources,
         };
-        ApplyPlan::new(model, table, components, as_fitted(model), compute, output)
+        ApplyPlan::new(model, table, components, request, compute, output)
     }
 }
 
@@ -160,7 +181,7 @@ impl<'m, 't> ApplyPlan<'m, 't> {
         request.features.check(table)?;
         let ComponentCount { asked, k } = components;
         let computed = computed_fields(model, k, compute, output.dtype, output.prefix);
-        let columns = OutputColumns::new(table, output.keep, computed)?;
+        let columns = OutputColumns::new(table, output.keep, compute, computed)?;
         request.keep = columns.kept_names();
         let read = table.cost(&request)?;
         Ok(ApplyPlan {
@@ -198,6 +219,23 @@ fn as_fitted(model: &Model) -> ReadRequest {
         advice: FITTED_ADVICE,
         ..ReadRequest::default()
     }
+}
+
+/// Refuses models whose components do not live among the features.
+fn check_residuals(model: &Model) -> Result<()> {
+    if model.is_normalized() {
+        return Error::misuse(
+            "the cosine kernel forgets the length of a row, so there is no reconstruction to take \
+             from it; ⟦diagnostics⟧ tells how far it is from the model",
+        );
+    }
+    if model.kernel_map().is_some() {
+        return Error::misuse(
+            "a kernel model has no residuals: its components live where the kernel maps to, not \
+             among the features; ⟦diagnostics⟧ tells how long they are there",
+        );
+    }
+    Ok(())
 }
 
 /// How rows are got back from scores, or why they are not.

@@ -10,7 +10,7 @@
 use super::batches::{Batches, Loss, Totals};
 use super::memory::PieceKind;
 use super::options::{Dtype, Preimage};
-use super::plan::ApplyPlan;
+use super::plan::{ApplyPlan, Compute};
 use crate::error::{Error, Place, Result};
 use crate::listen::{Listener, Stage, Watch};
 use crate::model::InputEntry;
@@ -77,7 +77,7 @@ impl ApplyPlan<'_, '_> {
     /// A failed or cancelled run drops the sink without finishing it.
     pub fn run(&self, mut sink: impl Sink, listener: &dyn Listener) -> Result<ApplySummary> {
         let crew = self.crew(PieceKind::Batch)?;
-        self.tell_fewer(listener);
+        self.tell_left_out(listener);
         let encode = |batches: &mut UnitBatches<'_>, give: &mut dyn FnMut(RecordBatch)| {
             for batch in batches {
                 let batch = batch?;
@@ -104,7 +104,7 @@ impl ApplyPlan<'_, '_> {
     ) -> Result<ApplySummary> {
         let crew = self.crew(PieceKind::RowGroup(output.compression))?;
         refuse_replacing(self.table.inputs(), &output.path)?;
-        self.tell_fewer(listener);
+        self.tell_left_out(listener);
         let computed = self.columns.computed_names();
         let schema = self.schema.clone();
         let encoder = Encoder::new(schema, &computed, self.row_bytes, output.compression)?;
@@ -197,7 +197,14 @@ impl ApplyPlan<'_, '_> {
         Ok(Some(hash.finish()))
     }
 
-    fn tell_fewer(&self, listener: &dyn Listener) {
+    fn tell_left_out(&self, listener: &dyn Listener) {
+        let added = match self.compute {
+            Compute::Scores { added, .. } => Some(added),
+            _ => None,
+        };
+        if added.is_some_and(|added| added.error && !added.hotelling) {
+            listener.note(&Note::NoHotelling);
+        }
         let (asked, has) = (self.asked, self.model.n_components());
         if asked > has {
             listener.note(&Note::ModelHasFewer { asked, has });

@@ -99,7 +99,7 @@ fn any_table_and_any_sink_give_the_same_rows() {
         let memory = ArrowTable::try_new(rows.clone()).unwrap();
         let opened = reader(rows);
         let model = fitted(&file, nulls);
-        let transform = Transform::default().keep(["id"]).diagnostics();
+        let transform = Transform::default().keep(["id"]).diagnostics().residuals();
         let (expected, told) = collected(&transform.plan(&model, &file).unwrap());
         let dropped = if nulls == Nulls::Drop { N as u64 / 50 } else { 0 };
         let missing = if nulls == Nulls::Error { 0 } else { N as u64 / 50 };
@@ -107,7 +107,9 @@ fn any_table_and_any_sink_give_the_same_rows() {
         assert_eq!((told.missing, told.overflowed), (missing, 0));
         assert_eq!(expected.num_rows() as u64, told.rows_written);
         let names: Vec<_> = expected.schema().fields().iter().map(|f| f.name().clone()).collect();
-        assert_eq!(names, ["id", "pc1", "pc2", "reconstruction_error", "hotelling_t2"]);
+        let computed = ["pc1", "pc2", "reconstruction_error", "hotelling_t2"];
+        let residuals = ["residual_a", "residual_b", "residual_c"];
+        assert_eq!(names, [&["id"], &computed[..], &residuals].concat());
         for table in [&memory as &dyn Table, &opened] {
             for threads in [1, 3] {
                 let transform = transform.clone().threads(threads);

@@ -85,6 +85,8 @@ fn phrase(sentence: &str) -> String {
             name => format!("--{name}"),
         };
         match value {
+            // The shell would take it for the name of a file.
+            Some(value) if value.contains('>') => format!("{flag} '{value}'"),
             Some(value) => format!("{flag} {value}"),
             None => flag,
         }

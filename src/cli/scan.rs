@@ -29,6 +29,8 @@ pub(super) fn run(args: &ScanArgs, talk: &Talk) -> Result<()> {
     check_file(&args.output)?;
     let checkpoint = args.checkpoint.apart_from(&[&args.output])?;
     let state = scan.run_onto(None, checkpoint.as_ref(), talk)?;
+    let classes = state.about.labels.as_ref().is_some_and(|labels| labels.classes);
+    talk.notes(&state.label_notes(|_| !classes));
     state.save(&args.output)?;
     checkpoint.iter().for_each(|c| c.remove());
     let seconds = started.elapsed().as_secs_f64();

@@ -82,7 +82,8 @@ impl ModelContext<'_> {
     /// S → components: PCA.
     pub(crate) fn decompose(&self, covariance: CoMoment, tally: Tally) -> Result<Decomposition> {
         self.check(&covariance.moments, &tally)?;
-        let (moments, solution) = solve(covariance, self.scaling(), self.components, cores())?;
+        let solved = solve(covariance, self.scaling(), self.components, cores());
+        let (moments, solution) = solved.map_err(|e| e.about(&self.place))?;
         Ok(Decomposition { moments, solution, tally, labels: None, kernel: None })
     }
 

@@ -35,6 +35,12 @@ pub(crate) fn check(fit: &Fit) -> Result<()> {
         Components::Ratio(r) if !(r > 0.0 && r < 1.0) => {
             return Error::misuse("a share of the variance is more than 0 and less than 1");
         }
+        Components::ValueAbove(t) if !(t >= 0.0 && t.is_finite()) => {
+            return Error::misuse("a threshold of values is a number from 0 on");
+        }
+        Components::RatioAbove(r) if !(0.0..1.0).contains(&r) => {
+            return Error::misuse("a threshold of ratios is at least 0 and less than 1");
+        }
         _ => {}
     }
     if fit.scaling.center_scores && fit.method != Method::Kspca {
@@ -136,6 +142,8 @@ mod tests {
             Fit::pca().components(0),
             Fit::pca().components(Components::Ratio(f64::NAN)),
             Fit::pca().components(Components::Ratio(1.5)),
+            Fit::pca().components(Components::ValueAbove(-1.0)),
+            Fit::pca().components(Components::RatioAbove(f64::NAN)),
             Fit::pca().threads(0),
             Fit::pca().threads(usize::MAX),
             Fit::pca().score_by("y", Keep::Features(0)),

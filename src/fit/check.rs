@@ -4,6 +4,7 @@
 //! need, so that neither looks at an option again.
 
 use super::bounds;
+use super::given::check_square;
 use super::kernel_choice::KernelChoice;
 use super::label_factor::{LabelFactor, kernel_function};
 use super::options::{DEFAULT_LABEL_FEATURES, Fit, IterationOptions, ScoringOptions};
@@ -111,6 +112,13 @@ impl LabelProblem {
     pub(crate) fn name(&self) -> String {
         self.request.columns.join(", ")
     }
+
+    /// True when the numbers of this column count as such, and not as names of classes.
+    pub(crate) fn is_number(&self, column: usize) -> bool {
+        let beside_classes = matches!(self.factor, LabelFactor::Distinct | LabelFactor::OneHot);
+        self.request.read != LabelRead::Classes
+            || beside_classes && self.numeric.get(column) == Some(&true)
+    }
 }
 
 /// The kernel over labels that nobody named.
@@ -185,6 +193,9 @@ impl FitProblem {
         check_weight(fit, table)?;
         check_precision(fit, &chosen.features)?;
         let kernel = KernelChoice::new(fit)?;
+        if let Some(kernel) = &kernel {
+            check_square(kernel.kind, &chosen.features, table)?;
+        }
         let labels = label_use(fit, table)?;
         let scoring = fit.scoring.as_ref().map(|s| scoring(fit, s, table)).transpose()?;
         let request = ReadRequest {
@@ -212,6 +223,11 @@ impl FitProblem {
             temp_dir: fit.resources.temp_dir(),
         };
         Ok((problem, chosen))
+    }
+
+    /// True when the kernel matrix is given.
+    pub(crate) fn gives_kernel(&self) -> bool {
+        self.kernel.as_ref().is_some_and(|k| k.kind.is_given())
     }
 
     /// Features (d).

@@ -100,6 +100,8 @@ pub(crate) struct KernelWork {
     pub(crate) ridge: bool,
     /// True when tiles are kept in a temporary file.
     pub(crate) spill: bool,
+    /// True when the matrix is given, and no row is held.
+    pub(crate) given: bool,
 }
 
 /// One way to fit.
@@ -174,6 +176,11 @@ impl Workload {
     /// Passes over the data, or over a copy of it.
     fn passes(&self, form: Form) -> (usize, usize) {
         let (least, most) = match (form, self.labels) {
+            // A look at a matrix that is given, then a reading for each product.
+            _ if self.kernel.is_some_and(|kernel| kernel.given) => {
+                let once = form != Form::Exact || self.decomposes_whole();
+                if once { (2, 2) } else { (2, 1 + self.max_passes) }
+            }
             (Form::Exact | Form::Direct, _) => (1, 1),
             (Form::Landmarks | Form::Fourier, _) => (2, 2),
             (Form::Primal, _) if self.route().is_some() => (2, 2),

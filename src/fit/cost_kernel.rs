@@ -9,19 +9,28 @@ use crate::solve::rules::Components;
 use crate::solve::{Form, kernel_matrix, kernel_pca, randomized};
 use crate::source::Nulls;
 
+/// Vectors that a first look at a matrix that is given holds.
+const LOOKED_AT: u64 = 24;
+
 impl Workload {
-    /// All rows are read, then compared.
+    /// All rows are read, then compared; of a matrix that is given, read at every product.
     pub(super) fn kernel_rows(&self, kernel: KernelWork, threads: usize) -> Vec<Phase> {
         let (t, n, d) = (threads as u64, self.n, self.d);
-        let all = 8u64.saturating_mul(n).saturating_mul(d);
+        // What a first look at a matrix multiplies it with, and finds.
+        let (held, what) = match kernel.given {
+            true => (LOOKED_AT, format!("{LOOKED_AT} vectors of {n} rows")),
+            false => (d, format!("all {n} rows")),
+        };
+        let all = 8u64.saturating_mul(n).saturating_mul(held);
         let read = self
             .reading("reading", threads, d)
             // Of each worker a block being decoded, one waiting, one being copied.
             .hold("batches and blocks", (3 * t + 3).saturating_mul(16 * self.block_rows() * d))
             // With two numbers a row: its label and its weight.
-            .hold(format!("all {n} rows"), all.saturating_add(16 * n));
-        // As read, and as they are compared.
-        let rows = all.saturating_mul(2);
+            .hold(what, all.saturating_add(16 * n));
+        // As read, and as they are compared; or the blocks of a matrix that is read again.
+        let blocks = (3 * t + 3).saturating_mul(16 * self.block_rows() * d);
+        let rows = if kernel.given { blocks } else { all.saturating_mul(2) };
         let labels = self.labels.map_or(0, |l| l.shape.vectors);
         let products = match kernel.route {
             KernelRoute::Supervised if labels > 0 => Phase::new("products")
@@ -76,7 +85,10 @@ impl Workload {
         let numbers = match self.route().map(|kernel| kernel.route) {
             Some(KernelRoute::Landmarks(m)) => n.min(m as u64).saturating_mul(d + k + 1),
             Some(KernelRoute::Fourier(m)) => (m as u64).saturating_mul(d + k + 2),
-            Some(KernelRoute::Exact | KernelRoute::Supervised) => n.saturating_mul(d + k + 2),
+            Some(KernelRoute::Exact | KernelRoute::Supervised) => {
+                let given = self.route().is_some_and(|kernel| kernel.given);
+                n.saturating_mul(if given { k + 3 } else { d + k + 2 })
+            }
             _ => k.saturating_mul(d),
         };
         let back = match self.route().filter(|kernel| kernel.ridge) {
@@ -90,7 +102,7 @@ impl Workload {
         let most = self.labels.map_or(self.n, |l| l.shape.vectors);
         match self.components {
             Components::Count(k) => most.min(k as u64),
-            Components::Ratio(_) => {
+            leading if leading.is_leading() => {
                 let sought = randomized::sought(self.components);
                 most.min(kernel_pca::block(sought, self.n as usize) as u64)
             }
@@ -100,8 +112,7 @@ impl Workload {
 
     /// True when K is held and decomposed as a whole.
     pub(super) fn decomposes_whole(&self) -> bool {
-        let whole = !matches!(self.components, Components::Count(_) | Components::Ratio(_));
-        self.n as usize <= kernel_pca::DENSE_UP_TO || whole
+        self.n as usize <= kernel_pca::DENSE_UP_TO || !self.components.is_leading()
     }
 
     pub(super) fn unit_pca(&self, threads: usize) -> Vec<Phase> {

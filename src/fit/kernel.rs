@@ -4,6 +4,7 @@
 
 use super::assemble::{Decomposition, LabelOutcome};
 use super::check::{LabelProblem, LabelUse};
+use super::given::GivenLook;
 use super::kernel_choice::KernelRoute;
 use super::labels::{are_classes, class_centroids, score_squares};
 use super::options::cores;
@@ -17,12 +18,12 @@ use crate::kernel::ridge::LEARNED_FROM;
 use crate::kernel::{Basis, Comparands, Kernel, KernelKind, KernelMap, Ridge};
 use crate::model::{KernelParts, KernelReport, PreimageReport};
 use crate::note::Note;
-use crate::solve::kernel_matrix::KernelMatrix;
+use crate::solve::kernel_matrix::{KernelMatrix, TileMatrix};
 use crate::solve::kernel_pca::{self, KernelMeans, KernelProblem, KernelSolution, Negative};
 use crate::solve::krylov::Tolerance;
 use crate::solve::landmarks::shuffled;
 use crate::solve::{Form, Solution, solve};
-use crate::source::{Block, MappedSource, Prepare, place_of};
+use crate::source::{Block, MappedSource, Prepare, Tally, place_of};
 use ndarray::{Array1, Array2, Axis};
 
 /// Prepared rows, the kernel over them, and the features that take part.
@@ -35,15 +36,32 @@ pub(super) struct PreparedRows {
 }
 
 /// What goes with coefficients over rows.
-struct Centering {
+pub(super) struct Centering {
     /// Subtracted from scores.
-    offset: Array1<f64>,
+    pub(super) offset: Array1<f64>,
     /// Mean of the kernel for each row.
-    kernel_means: Option<Array1<f64>>,
+    pub(super) kernel_means: Option<Array1<f64>>,
     /// Coefficients of the mean.
-    mean: Array1<f64>,
-    grand_mean: f64,
-    negative: Negative,
+    pub(super) mean: Array1<f64>,
+    pub(super) grand_mean: f64,
+    pub(super) negative: Negative,
+}
+
+/// What K is over.
+pub(super) enum Compared {
+    /// Rows in memory.
+    Rows(PreparedRows),
+    /// A matrix that is given.
+    Given(GivenLook),
+}
+
+/// What the first pass of a kernel method leaves.
+pub(super) struct KernelData {
+    pub(super) compared: Compared,
+    pub(super) weights: Option<Array1<f64>>,
+    pub(super) labels: Option<RowLabels>,
+    pub(super) moments: Moments,
+    pub(super) tally: Tally,
 }
 
 impl Run<'_> {
@@ -110,18 +128,43 @@ impl Run<'_> {
     }
 
     fn exact(&self) -> Result<Decomposition> {
-        let AllRows { x, weights, moments, tally, .. } = self.all_rows()?;
-        let rows = self.prepared(x, weights.as_ref(), &moments, tally.dropped == 0)?;
-        let comparands = Comparands::new(rows.kernel, &rows.x);
-        let problem = self.kernel_problem(&comparands, weights.as_ref())?;
-        let solved = problem.solve().map_err(|e| self.named(e))?;
-        drop(problem);
-        drop(comparands);
+        let data = self.kernel_data()?;
+        let solved = self.with_matrix(&data, |problem| problem.solve())?;
         self.check_converged(&solved.solution)?;
         let KernelSolution { solution, means, negative } = solved;
+        let KernelData { compared, weights, moments, tally, .. } = data;
         let centering = self.centering(&solution, means, weights.as_ref(), negative);
-        let (solution, kernel) = self.row_model(rows, solution, centering)?;
+        let (solution, kernel) = self.kernel_model(compared, solution, centering)?;
         Ok(Decomposition { moments, solution, tally, labels: None, kernel: Some(kernel) })
+    }
+
+    /// The first pass: all rows in memory, prepared; or a look at a matrix that is given.
+    fn kernel_data(&self) -> Result<KernelData> {
+        if self.plan.problem.gives_kernel() {
+            return self.given_data();
+        }
+        let AllRows { x, weights, labels, moments, tally } = self.all_rows()?;
+        let rows = self.prepared(x, weights.as_ref(), &moments, tally.dropped == 0)?;
+        Ok(KernelData { compared: Compared::Rows(rows), weights, labels, moments, tally })
+    }
+
+    /// Works with K, however it is had.
+    fn with_matrix<T>(
+        &self,
+        data: &KernelData,
+        work: impl FnOnce(&KernelProblem<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let weights = data.weights.as_ref();
+        let rows = match &data.compared {
+            Compared::Given(look) => return self.with_given(look, weights, work),
+            Compared::Rows(rows) => rows,
+        };
+        let comparands = Comparands::new(rows.kernel, &rows.x);
+        let spills = self.plan.work.kernel.is_some_and(|k| k.spill);
+        let spill = spills.then_some(self.plan.problem.temp_dir.as_path());
+        let matrix = KernelMatrix::Tiles(TileMatrix::new(&comparands, self.threads, spill)?);
+        let (n, d) = rows.x.dim();
+        work(&self.kernel_problem(matrix, weights, (n, d)))
     }
 
     /// What goes with the coefficients of these means: nothing is subtracted from scores that are
@@ -146,27 +189,26 @@ impl Run<'_> {
         Centering { offset, kernel_means: Some(rows), mean, grand_mean, negative }
     }
 
-    fn kernel_problem<'p>(
+    /// Of n rows of which d numbers each are held.
+    pub(super) fn kernel_problem<'p>(
         &'p self,
-        comparands: &'p Comparands<'p>,
+        matrix: KernelMatrix<'p>,
         weights: Option<&'p Array1<f64>>,
-    ) -> Result<KernelProblem<'p>> {
+        (n, d): (usize, usize),
+    ) -> KernelProblem<'p> {
         let problem = &self.plan.problem;
-        let spills = self.plan.work.kernel.is_some_and(|k| k.spill);
-        let spill = spills.then_some(problem.temp_dir.as_path());
         let residual = problem.iteration.tolerance.unwrap_or(kernel_pca::TOLERANCE);
-        let whole = self.dense_bytes(comparands.len(), comparands.width());
-        Ok(KernelProblem {
-            matrix: KernelMatrix::new(comparands, self.threads, spill)?,
+        KernelProblem {
+            matrix,
             weights,
             asked: problem.components,
             tolerance: Tolerance { residual, value: f64::INFINITY, score: residual },
             products: problem.iteration.max_passes,
-            dense: whole <= problem.budget.bytes.0,
+            dense: self.dense_bytes(n, d) <= problem.budget.bytes.0,
             seed: problem.seed,
             threads: cores(),
             listener: self.listener,
-        })
+        }
     }
 
     /// Bytes of decomposing K whole, with its rows.
@@ -175,21 +217,14 @@ impl Run<'_> {
         PROGRAM_BYTES + crate::solve::bytes(n).saturating_add(24 * n * d)
     }
 
-    /// An error of the kernel names the data.
-    fn named(&self, error: Error) -> Error {
-        match error {
-            Error::Data { problem, .. } => self.refusal(problem),
-            other => other,
-        }
-    }
-
     /// Components that miss the tolerance are an error, or told.
     fn check_converged(&self, solution: &Solution) -> Result<()> {
         let missed = solution.certificate.iteration.as_ref();
         let Some(iteration) = missed.filter(|i| !i.unconverged.is_empty()) else {
             return Ok(());
         };
-        let d = self.plan.problem.n_features();
+        let given = self.plan.problem.gives_kernel();
+        let d = if given { 0 } else { self.plan.problem.n_features() };
         let whole = self.dense_bytes(solution.components.ncols(), d);
         let outcome = Unconverged {
             place: self.plan.table.place(),
@@ -204,6 +239,18 @@ impl Run<'_> {
         }
         self.listener.note(&Note::KeptUnconverged(outcome));
         Ok(())
+    }
+
+    fn kernel_model(
+        &self,
+        compared: Compared,
+        solution: Solution,
+        centering: Centering,
+    ) -> Result<(Solution, KernelParts)> {
+        match compared {
+            Compared::Rows(rows) => self.row_model(rows, solution, centering),
+            Compared::Given(look) => Ok(self.given_model(look.kernel, solution, centering)),
+        }
     }
 
     /// The solution over the rows whose coefficients are not all 0, and the map that goes with it.
@@ -318,19 +365,17 @@ impl Run<'_> {
 
     fn kernel_supervised(&self, labels: &LabelProblem) -> Result<Decomposition> {
         let context = self.context();
-        let AllRows { x, weights, labels: read, moments, tally } = self.all_rows()?;
-        let read = read.ok_or_else(|| Error::Internal("no labels were read".into()))?;
-        let weights = weights.as_ref();
-        let columns = self.label_columns(&context, labels, &read, weights)?;
-        let rows = self.prepared(x, weights, &moments, tally.dropped == 0)?;
-        let comparands = Comparands::new(rows.kernel, &rows.x);
-        let problem = self.kernel_problem(&comparands, weights)?;
+        let mut data = self.kernel_data()?;
+        let labels_read = data.labels.take();
+        let read = labels_read.ok_or_else(|| Error::Internal("no labels were read".into()))?;
+        let columns = self.label_columns(&context, labels, &read, data.weights.as_ref())?;
         let form = self.plan.taken().form;
-        let solved = kernel_pca::supervised(&problem, &columns.rows, form, columns.bound);
-        let kernel_pca::SupervisedSolution { solution, scores, means, negative } =
-            solved.map_err(|e| self.named(e))?;
-        drop(problem);
-        drop(comparands);
+        let solved = self.with_matrix(&data, |problem| {
+            kernel_pca::supervised(problem, &columns.rows, form, columns.bound)
+        })?;
+        let kernel_pca::SupervisedSolution { solution, scores, means, negative } = solved;
+        let KernelData { compared, weights, moments, tally, .. } = data;
+        let weights = weights.as_ref();
         if solution.certificate.orthogonality > 1e-6 {
             self.listener.note(&Note::NotOrthonormal(solution.certificate.orthogonality));
         }
@@ -358,7 +403,7 @@ impl Run<'_> {
             variances: Some(score_squares(&scores, weights, moments.weight) / freedom),
         };
         context.tell_capped(&solution, labels, columns.bound);
-        let (solution, kernel) = self.row_model(rows, solution, centering)?;
+        let (solution, kernel) = self.kernel_model(compared, solution, centering)?;
         let (labels, kernel) = (Some(outcome), Some(kernel));
         Ok(Decomposition { moments, solution, tally, labels, kernel })
     }

@@ -8,6 +8,7 @@
 //! | kpca | any | all rows in memory, tiles of K |
 //! | kpca with landmarks or random features | any; rbf | PCA of comparisons with some rows, or of random features, streaming |
 //! | kspca | any | all rows in memory, one product with K |
+//! | kpca, kspca | precomputed, distances | the same products, K read row by row each time |
 
 use super::bounds;
 use super::options::{Approximate, DEFAULT_DEGREE, Fit, Gamma, KernelOptions};
@@ -18,7 +19,7 @@ use crate::model::Method;
 use crate::note::Note;
 use crate::solve::Form;
 use crate::solve::landmarks::shuffled;
-use crate::source::Precision;
+use crate::source::{Nulls, Precision};
 use ndarray::{Array1, Array2};
 
 /// Rows that the median distance is taken over.
@@ -83,6 +84,7 @@ impl KernelChoice {
         }
         let kind = fit.kernel.kind.unwrap_or(KernelKind::Rbf);
         check_constants(&fit.kernel, kind)?;
+        check_given(fit, kind)?;
         let choice = KernelChoice { kind, options: fit.kernel.clone() };
         // What does not depend on the data is refused before it is looked at.
         let route = choice.route(method, fit.form, u64::MAX, 1)?;
@@ -168,6 +170,27 @@ impl KernelChoice {
     }
 }
 
+/// A matrix that is given is taken as it is.
+fn check_given(fit: &Fit, kind: KernelKind) -> Result<()> {
+    if !kind.is_given() {
+        return Ok(());
+    }
+    let option = [
+        (fit.scaling.standardize, "⟦standardize⟧"),
+        (fit.scoring.is_some(), "⟦score-by⟧"),
+        (fit.nulls != Nulls::Error, "⟦nulls⟧"),
+        (fit.kernel.preimage, "⟦preimage⟧"),
+        (fit.kernel.approximation.is_some(), "⟦landmarks⟧ or ⟦random-features⟧"),
+    ];
+    match option.into_iter().find(|(given, _)| *given) {
+        None => Ok(()),
+        Some((_, option)) => Error::misuse(format!(
+            "{option} is about features, and the rows of ⟦kernel={kind}⟧ have none, only their \
+             values with each other; leave it out"
+        )),
+    }
+}
+
 /// A method without a kernel has none of its options.
 fn refuse_kernel_options(fit: &Fit) -> Result<()> {
     let method = fit.method;
@@ -223,6 +246,8 @@ pub(crate) fn resolve(
     match kind {
         KernelKind::Linear => return (Kernel::Linear { coef0 }, None),
         KernelKind::Cosine => return (Kernel::Cosine, None),
+        KernelKind::Precomputed => return (Kernel::Precomputed, None),
+        KernelKind::Distances => return (Kernel::Distances, None),
         _ => {}
     }
     let (gamma, from) = match (options.gamma, options.sigma) {

@@ -15,6 +15,7 @@ use crate::model::ClassReport;
 use crate::note::Note;
 use crate::solve::kernel_matrix::product_bytes;
 use crate::solve::supervised::{label_factor, one_hot};
+use crate::source::Tally;
 use crate::source::labels::Class;
 use crate::words::megabytes;
 use ndarray::{Array1, Array2, ArrayView1, s};
@@ -152,6 +153,29 @@ impl Run<'_> {
         );
         Err(Error::TooManyClasses { label: labels.name(), classes: most as usize, hint })
     }
+}
+
+/// Fewer rows than this per distinct value are no classes.
+const ROWS_PER_CLASS: u64 = 5;
+
+/// Labels that are taken as numbers and look like classes: few whole numbers, each of many rows.
+///
+/// Two numbers are as far from each other as two classes are, so nothing is told of them.
+pub(crate) fn whole_number_notes(
+    columns: &[String],
+    is_number: impl Fn(usize) -> bool,
+    tally: &Tally,
+    scanned: bool,
+) -> Vec<Note> {
+    let rows = tally.rows.saturating_sub(tally.dropped);
+    let note = |(j, label): (usize, &String)| {
+        let values = tally.whole_labels.column(j).filter(|_| is_number(j))?;
+        let classes = values.len() as u64;
+        (classes > 2 && classes.saturating_mul(ROWS_PER_CLASS) <= rows).then(|| {
+            Note::WholeNumberLabel { label: label.clone(), values: values.to_vec(), scanned }
+        })
+    };
+    columns.iter().enumerate().filter_map(note).collect()
 }
 
 /// Centres and weighs each row; false where none of them varies.

@@ -20,6 +20,7 @@ pub(crate) mod cost;
 mod cost_kernel;
 mod dual;
 pub(crate) mod folds;
+pub(crate) mod given;
 mod kernel;
 pub(crate) mod kernel_choice;
 pub(crate) mod label_factor;

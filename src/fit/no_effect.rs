@@ -137,9 +137,10 @@ fn kernels(fit: &Fit, plan: &Plan<'_>) -> Vec<Note> {
 /// Constants that a kernel does not have.
 pub(crate) fn constants_of(options: &KernelOptions, kind: KernelKind) -> Vec<Note> {
     use KernelKind::{Cosine, Linear, Poly, Rbf};
+    let none = kind.is_given();
     let given = [
-        (options.gamma.is_some() && matches!(kind, Linear | Cosine), "gamma"),
-        (options.coef0.is_some() && matches!(kind, Rbf | Cosine), "coef0"),
+        (options.gamma.is_some() && (none || matches!(kind, Linear | Cosine)), "gamma"),
+        (options.coef0.is_some() && (none || matches!(kind, Rbf | Cosine)), "coef0"),
         (options.degree.is_some() && kind != Poly, "degree"),
     ];
     let told = given.into_iter().filter(|(given, _)| *given);

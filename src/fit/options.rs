@@ -159,7 +159,7 @@ impl From<Kernel> for KernelOptions {
         let (coef0, degree) = match kernel {
             Kernel::Linear { coef0 } | Kernel::Sigmoid { coef0, .. } => (Some(coef0), None),
             Kernel::Poly { coef0, degree, .. } => (Some(coef0), Some(degree)),
-            Kernel::Rbf { .. } | Kernel::Cosine => (None, None),
+            _ => (None, None),
         };
         let gamma = kernel.gamma().map(Gamma::Value);
         KernelOptions { gamma, coef0, degree, ..KernelOptions::from(kernel.kind()) }

@@ -255,7 +255,7 @@ fn workload(table: &dyn Table, problem: &FitProblem) -> Result<Workload> {
 }
 
 /// True when every number of these features is an f32 number.
-fn is_single(features: &Features) -> bool {
+pub(crate) fn is_single(features: &Features) -> bool {
     let single =
         |t: &str| matches!(t, "Float32" | "Float16" | "Int8" | "Int16" | "UInt8" | "UInt16");
     features.columns.iter().all(|c| single(&c.value))
@@ -291,7 +291,9 @@ fn kernel_work(problem: &FitProblem, n: u64, d: u64) -> Result<Option<KernelWork
     let free = scratch::free_bytes(&problem.temp_dir);
     let room = free.is_none_or(|free| free / 2 > kernel_matrix::spill_bytes(n));
     let spill = !made_again && room;
-    Ok(Some(KernelWork { route, ridge: kernel.options.preimage, spill }))
+    let given = kernel.kind.is_given();
+    let spill = spill && !given;
+    Ok(Some(KernelWork { route, ridge: kernel.options.preimage, spill, given }))
 }
 
 impl Plan<'_> {

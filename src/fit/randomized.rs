@@ -93,9 +93,9 @@ impl Krylov<'_> {
             basis: (start.nrows() * BASIS_BLOCKS).min(order),
             products: problem.iteration.max_passes.saturating_sub(before).max(1),
             tolerance: run.pass_tolerance(),
-            wanted: &|ritz| {
-                let krylov = cell.borrow();
-                krylov.operator.as_ref().and_then(|o| o.wanted(problem.components, ritz))
+            wanted: &|ritz, residuals| {
+                let measure = cell.borrow().operator.as_ref()?.measure();
+                problem.components.wanted(ritz, residuals, measure)
             },
             expensive: true,
             threads: cores(),

@@ -14,7 +14,7 @@
 use super::assemble::{Decomposition, FeatureScores, ModelContext, tally_notes};
 use super::check::{LabelProblem, LabelUse, ScoringProblem};
 use super::label_factor::LabelFactor;
-use super::labels::EXACT_LABELS;
+use super::labels::{EXACT_LABELS, whole_number_notes};
 use super::plan::Plan;
 use super::sums_pass::rows_stage;
 use crate::accumulate::{ClassLimit, LabelSumsKind, Moments};
@@ -74,13 +74,17 @@ impl<'a> Run<'a> {
 
 impl Run<'_> {
     fn model(&self, scores: Option<FeatureScores>) -> Result<Model> {
-        let parts = self.decomposition()?;
+        let parts = self.decomposition().map_err(|e| e.about(&self.plan.table.place()))?;
         self.finished(parts, scores)
     }
 
     fn finished(&self, parts: Decomposition, scores: Option<FeatureScores>) -> Result<Model> {
         let request = &self.plan.problem.request;
-        let notes = tally_notes(&request.features, request.nulls, &parts.tally);
+        let mut notes = tally_notes(&request.features, request.nulls, &parts.tally);
+        if let Some(labels) = self.plan.problem.labels.read() {
+            let (columns, is_number) = (&labels.request.columns, |j| labels.is_number(j));
+            notes.extend(whole_number_notes(columns, is_number, &parts.tally, false));
+        }
         notes.iter().for_each(|note| self.listener.note(note));
         self.context().model(parts, scores)
     }
@@ -175,6 +179,7 @@ impl Run<'_> {
         if tally.unlabelled > 0 {
             self.listener.note(&Note::UnlabelledInScoring(tally.unlabelled));
         }
+        self.tell_whole_numbers(&scoring.label, &tally);
         let (kept, scores) = context.select_features(of_labels, scoring)?;
         let part = ModelContext { features: context.features.only(&kept), ..context };
         let narrow = tally.select_features(&kept);
@@ -191,6 +196,19 @@ impl Run<'_> {
             },
         };
         Ok(ScoringPass { kept, scores, decomposition })
+    }
+
+    /// Of the label that is scored by, unless the fit tells it of the same one.
+    fn tell_whole_numbers(&self, scored: &LabelRequest, tally: &Tally) {
+        let fitted = self.plan.problem.labels.read();
+        let told = |name: &String| {
+            let at = fitted.and_then(|l| l.request.columns.iter().position(|c| c == name));
+            at.zip(fitted).is_some_and(|(j, labels)| labels.is_number(j))
+        };
+        let numbers = scored.read == LabelRead::Numbers;
+        let is_number = |j: usize| numbers && !told(&scored.columns[j]);
+        let notes = whole_number_notes(&scored.columns, is_number, tally, false);
+        notes.iter().for_each(|note| self.listener.note(note));
     }
 }
 

@@ -89,7 +89,8 @@ impl ModelContext<'_> {
             return Err(self.refusal(labels.overflow()));
         }
         let (scaling, asked) = (self.scaling(), self.components);
-        let solution = supervised::solve(m, &moments, scaling, asked, self.form, bound, cores())?;
+        let solved = supervised::solve(m, &moments, scaling, asked, self.form, bound, cores());
+        let solution = solved.map_err(|e| e.about(&self.place))?;
         if solution.components.nrows() == 0 {
             return Err(self.no_dependence(labels, &of_labels));
         }

@@ -146,7 +146,7 @@ fn labels_take_sums_per_class_and_no_square() {
 
 #[test]
 fn kernels_hold_rows_and_never_their_matrix() {
-    let exact = KernelWork { route: KernelRoute::Exact, ridge: false, spill: false };
+    let exact = KernelWork { route: KernelRoute::Exact, ridge: false, spill: false, given: false };
     let (n, d) = (1_000_000u64, 32u64);
     let work = Workload { kernel: Some(exact), ..workload(n, d) };
     let all = held(&work, Form::Exact, 2);

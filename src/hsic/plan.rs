@@ -4,6 +4,7 @@ use super::options::Hsic;
 use crate::budget::{MemoryPlan, Phase};
 use crate::error::{Error, Result};
 use crate::fit::check::LabelProblem;
+use crate::fit::given::check_square;
 use crate::fit::kernel_choice::check_constants;
 use crate::fit::label_factor::LabelFactor;
 use crate::fit::no_effect;
@@ -12,7 +13,7 @@ use crate::kernel::KernelKind;
 use crate::model::{Method, Model};
 use crate::note::Note;
 use crate::solve::supervised::LabelKernel;
-use crate::source::{ReadRequest, Table};
+use crate::source::{Nulls, ReadRequest, Table};
 use crate::words::megabytes;
 
 impl Hsic {
@@ -40,7 +41,9 @@ impl Hsic {
             seed: self.seed,
             threads: self.resources.threads(),
         };
-        if !planned.streams() {
+        if kind.is_given() {
+            planned.check_given()?;
+        } else if !planned.streams() {
             planned.check_pairs(planned.label_numbers())?;
         }
         Ok(planned)
@@ -145,6 +148,26 @@ impl HsicPlan<'_> {
     /// The kernel over the labels.
     pub(super) fn label_kernel(&self) -> LabelKernel {
         self.labels().map_or(LabelKernel::Identity, |l| l.kernel)
+    }
+
+    /// Refuses what is no matrix of its own rows, or too many shuffles for the memory.
+    fn check_given(&self) -> Result<()> {
+        if self.model.is_some() {
+            return Error::misuse(
+                "⟦model⟧ gives scores, and a kernel matrix is of rows; leave one of them out",
+            );
+        }
+        if self.request.nulls != Nulls::Error {
+            return Error::misuse(
+                "a kernel matrix loses its columns with its rows; leave ⟦nulls⟧ out",
+            );
+        }
+        check_square(self.kind, &self.request.features, self.plan.table)?;
+        // Vectors of the first look, and what is read ahead is planned as for supervised PCA.
+        let n = self.plan.table.rows();
+        let memory =
+            MemoryPlan { phases: vec![pairs_phase(n, 8, self.label_numbers(), self.permutations)] };
+        memory.check(&self.plan.budget(), || "ask for fewer ⟦permutations⟧".into())
     }
 
     /// Numbers that the labels of a row are, as far as metadata tells.

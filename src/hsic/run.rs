@@ -2,12 +2,14 @@
 
 use super::plan::HsicPlan;
 use crate::accumulate::{Accumulate, Moments, SumsKind};
+use crate::collect::given::FirstLook;
 use crate::collect::{RowLabels, collect_all};
 use crate::error::{Error, Result};
 use crate::fit::assemble::tally_notes;
 use crate::fit::check::{LabelProblem, LabelUse};
 use crate::fit::kernel_choice::{median_gamma, resolve};
 use crate::fit::label_factor::LabelFactor;
+use crate::fit::labels::whole_number_notes;
 use crate::fit::run::label_sums;
 use crate::fit::sums_pass::{SumsPass, feature_moments, rows_stage};
 use crate::fit::supervise::{has_squares, label_matrix};
@@ -15,7 +17,7 @@ use crate::kernel::Kernel;
 use crate::listen::{Listener, Watch};
 use crate::note::Note;
 use crate::project::Projector;
-use crate::solve::hsic::{Dependence, LabelValues, linear_traces, permutations};
+use crate::solve::hsic::{Dependence, LabelValues, Pairs, linear_traces, permutations};
 use crate::solve::supervised::{LabelKernel, one_hot, one_hot_width};
 use crate::source::place_of;
 use crate::source::{Block, LabelRead, MappedSource, Prepare, ReadRequest, Source, Tally};
@@ -74,6 +76,7 @@ impl HsicPlan<'_> {
     /// Reads the rows.
     pub fn run(&self, listener: &dyn Listener) -> Result<HsicResult> {
         let measure = match self.streams() {
+            false if self.kind.is_given() => self.given(listener)?,
             false => self.pairs(listener)?,
             true => match self.streamed(listener) {
                 // Too many distinct labels to factor K_y: pair by pair, exactly.
@@ -109,6 +112,11 @@ impl HsicPlan<'_> {
 
     /// Missing values, as the fit of the model told them where there is one.
     fn tell(&self, tally: &Tally, listener: &dyn Listener) {
+        if let Some(labels) = self.labels() {
+            let (columns, is_number) = (&labels.request.columns, |j| labels.is_number(j));
+            let notes = whole_number_notes(columns, is_number, tally, false);
+            notes.iter().for_each(|note| listener.note(note));
+        }
         let ReadRequest { features, nulls, .. } = &self.request;
         if self.model.is_none() {
             let notes = tally_notes(features, *nulls, tally);
@@ -217,27 +225,43 @@ impl HsicPlan<'_> {
             let mean = x.mean_axis(Axis(0)).unwrap_or_default();
             x -= &mean;
         }
-        // The same of numeric labels under the linear kernel.
-        let labels = labels.centred();
-        let traces = self.traces(&x, &labels, kernel);
-        let freedom = x.nrows() as f64 - 1.0;
-        let mut hsic = traces.iter().map(|t| t / (freedom * freedom));
-        let found = hsic.next().unwrap_or(0.0);
-        let (rows, shuffled) = (x.nrows() as u64, hsic.collect());
-        Ok(Measure { hsic: found, rows, shuffled, kernel, tally })
+        let traces = self.traces(&x, &labels.centred(), kernel);
+        Ok(measure(traces, x.nrows(), kernel, tally))
     }
 
     /// tr(K H L H) for the labels as they are, then in other orders.
     fn traces(&self, x: &Array2<f64>, labels: &LabelValues, kernel: Kernel) -> Vec<f64> {
         let orders = permutations(x.nrows(), self.permutations, self.seed);
-        let mut traces = match labels.is_factored() && matches!(kernel, Kernel::Linear { .. }) {
+        let traces = match labels.is_factored() && matches!(kernel, Kernel::Linear { .. }) {
             true => linear_traces(x, labels, &orders, self.threads),
-            false => Dependence { x, kernel, labels, threads: self.threads }.traces(&orders),
+            false => self.dependence(x.nrows(), labels).traces(&Pairs { x, kernel }, &orders),
         };
+        self.scaled(traces)
+    }
+
+    fn dependence<'l>(&self, rows: usize, labels: &'l LabelValues) -> Dependence<'l> {
+        Dependence { rows, labels, threads: self.threads }
+    }
+
+    /// Of a kernel over classes that is the delta kernel times a number.
+    fn scaled(&self, mut traces: Vec<f64>) -> Vec<f64> {
         if let Some(LabelFactor::Classes { scale }) = self.labels().map(|l| &l.factor) {
             traces.iter_mut().for_each(|t| *t *= scale);
         }
         traces
+    }
+
+    /// Of a kernel matrix that is given: a look at it, then one pass for all orders.
+    fn given(&self, listener: &dyn Listener) -> Result<Measure> {
+        let source = self.source(self.reads_numbers())?;
+        let rows = self.plan.given_rows(&*source, self.kind, listener);
+        let FirstLook { diagonal, mean, labels, tally, .. } = rows.look(self.seed)?;
+        self.check_rows(diagonal.len() as u64)?;
+        let labels = self.label_values(labels)?.centred();
+        let orders = permutations(diagonal.len(), self.permutations, self.seed);
+        let dependence = self.dependence(diagonal.len(), &labels);
+        let traces = dependence.given_traces(&orders, mean, &|take| rows.read(take))?;
+        Ok(measure(self.scaled(traces), diagonal.len(), rows.kernel, tally))
     }
 
     /// True when K_y is of the distinct labels, of which there may be too many to factor it.
@@ -255,19 +279,23 @@ impl HsicPlan<'_> {
 
     /// All rows and their labels; those that have distances as numbers.
     fn rows(&self, listener: &dyn Listener) -> Result<(Array2<f64>, LabelValues, Tally)> {
-        let numbers = self.labels().is_some_and(|l| l.random_gamma().is_some());
-        let source = self.source(numbers.then_some(LabelRead::Numbers))?;
+        let source = self.source(self.reads_numbers())?;
         let crew = Crew { threads: self.plan.threads(), queue: 1 };
         let watch = Watch::new(listener, rows_stage(self.plan.table));
         let all = collect_all(&*source, self.plan.table.rows(), crew, &watch)?;
-        let labels = match (all.labels, self.labels()) {
-            (Some(read), Some(labels)) => self.label_values(labels, read)?,
-            _ => LabelValues::Identity,
-        };
-        Ok((all.x, labels, all.tally))
+        Ok((all.x, self.label_values(all.labels)?, all.tally))
     }
 
-    fn label_values(&self, labels: &LabelProblem, read: RowLabels) -> Result<LabelValues> {
+    /// Labels of rbf are read as numbers.
+    fn reads_numbers(&self) -> Option<LabelRead> {
+        let numbers = self.labels().is_some_and(|l| l.random_gamma().is_some());
+        numbers.then_some(LabelRead::Numbers)
+    }
+
+    fn label_values(&self, read: Option<RowLabels>) -> Result<LabelValues> {
+        let (Some(read), Some(labels)) = (read, self.labels()) else {
+            return Ok(LabelValues::Identity);
+        };
         let linear = Kernel::Linear { coef0: 0.0 };
         Ok(match (read, &labels.factor) {
             (RowLabels::Classes { ids, classes }, LabelFactor::OneHot | LabelFactor::Distinct) => {
@@ -291,4 +319,12 @@ impl HsicPlan<'_> {
             }
         })
     }
+}
+
+/// Traces over (n−1)²: of the labels as they are, then of their other orders.
+fn measure(traces: Vec<f64>, rows: usize, kernel: Kernel, tally: Tally) -> Measure {
+    let freedom = rows as f64 - 1.0;
+    let mut hsic = traces.iter().map(|t| t / (freedom * freedom));
+    let found = hsic.next().unwrap_or(0.0);
+    Measure { hsic: found, rows: rows as u64, shuffled: hsic.collect(), kernel, tally }
 }

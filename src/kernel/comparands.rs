@@ -106,7 +106,7 @@ impl<'a> Comparands<'a> {
             Kernel::Rbf { gamma } => (2.0 * gamma * longest).min(near::FELT),
             Kernel::Poly { degree, .. } => largest * terms * f64::from(degree),
             Kernel::Sigmoid { gamma, .. } => gamma * longest * terms,
-            Kernel::Linear { .. } | Kernel::Cosine => largest * terms,
+            _ => largest * terms,
         };
         f64::EPSILON * (largest + argument)
     }

@@ -37,6 +37,13 @@ pub enum Basis {
     },
     /// Random features.
     Fourier(Fourier),
+    /// The n training rows of a kernel that is given: a row has its values with them.
+    Given {
+        /// Which one.
+        kernel: Kernel,
+        /// n.
+        rows: usize,
+    },
 }
 
 impl Basis {
@@ -45,6 +52,7 @@ impl Basis {
         match self {
             Basis::Rows { rows, .. } => rows.nrows(),
             Basis::Fourier(fourier) => fourier.len(),
+            Basis::Given { rows, .. } => *rows,
         }
     }
 
@@ -58,6 +66,7 @@ impl Basis {
         match self {
             Basis::Rows { rows, .. } => rows.ncols(),
             Basis::Fourier(fourier) => fourier.omega.nrows(),
+            Basis::Given { rows, .. } => *rows,
         }
     }
 }
@@ -80,11 +89,17 @@ pub struct KernelMap {
 }
 
 impl KernelMap {
+    /// False where k(x, x) of a new row is not known, and so not its distance from the mean.
+    pub fn knows_lengths(&self) -> bool {
+        !matches!(self.basis, Basis::Given { kernel: Kernel::Precomputed, .. })
+    }
+
     /// Ready to compare.
     pub fn comparer(&self) -> Comparer<'_> {
         let with = match &self.basis {
             Basis::Rows { kernel, rows } => With::Rows(Comparands::new(*kernel, rows)),
             Basis::Fourier(fourier) => With::Fourier(fourier),
+            Basis::Given { kernel, .. } => With::Given(*kernel),
         };
         Comparer { map: self, with }
     }
@@ -93,6 +108,7 @@ impl KernelMap {
 enum With<'a> {
     Rows(Comparands<'a>),
     Fourier(&'a Fourier),
+    Given(Kernel),
 }
 
 /// A kernel map with what it needs at hand.
@@ -169,6 +185,13 @@ impl Comparer<'_> {
                 let psi = fourier.apply(x);
                 take(0..fourier.len(), psi.view());
                 psi.rows().into_iter().map(|row| row.dot(&row)).collect()
+            }
+            With::Given(kernel) => {
+                let values = kernel.given(x.to_owned());
+                take(0..values.ncols(), values.view());
+                // k(x, x) is not among the values of a new row.
+                let own = if *kernel == Kernel::Distances { 0.0 } else { f64::NAN };
+                Array1::from_elem(x.nrows(), own)
             }
             With::Rows(rows) => {
                 let others = rows.others(x);

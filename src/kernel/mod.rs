@@ -15,6 +15,8 @@
 //! | rbf | exp(−γ‖x − y‖²) | `--gamma` γ, or `--sigma` with γ = 1/(2σ²) |
 //! | sigmoid | tanh(c₁ xᵀy + c₂) | `--gamma` c₁, `--coef0` c₂ |
 //! | cosine | xᵀy / (‖x‖ ‖y‖) | |
+//! | precomputed | given: a row has its n kernel values | |
+//! | distances | −½ d², d given: a row has its n distances (classical scaling) | |
 
 mod comparands;
 mod fourier;
@@ -51,6 +53,17 @@ pub enum KernelKind {
     Sigmoid,
     /// xᵀy / (‖x‖ ‖y‖).
     Cosine,
+    /// Given: row i has k(x_i, x_j) for all j.
+    Precomputed,
+    /// −½ d(x_i, x_j)², given the distances: classical scaling.
+    Distances,
+}
+
+impl KernelKind {
+    /// True when rows are their own kernel values, or distances, and nothing is compared.
+    pub fn is_given(self) -> bool {
+        matches!(self, KernelKind::Precomputed | KernelKind::Distances)
+    }
 }
 
 /// A kernel with its constants.
@@ -85,6 +98,10 @@ pub enum Kernel {
     },
     /// xᵀy / (‖x‖ ‖y‖).
     Cosine,
+    /// Given: row i has k(x_i, x_j) for all j.
+    Precomputed,
+    /// −½ d(x_i, x_j)², given the distances: classical scaling.
+    Distances,
 }
 
 /// Rows on one side of a tile.
@@ -130,6 +147,9 @@ impl Kernel {
         for (i, mut row) in k.rows_mut().into_iter().enumerate() {
             let row = row.as_slice_mut().expect("a tile is in C order");
             match *self {
+                Kernel::Precomputed | Kernel::Distances => {
+                    unreachable!("what is given is not compared")
+                }
                 Kernel::Linear { coef0 } => row.iter_mut().for_each(|t| *t += coef0),
                 Kernel::Poly { gamma, coef0, degree } => simd::poly(row, gamma, coef0, degree),
                 Kernel::Rbf { gamma } => {
@@ -154,10 +174,19 @@ impl Kernel {
             Kernel::Linear { coef0 } => s + coef0,
             Kernel::Poly { gamma, coef0, degree } => (gamma * s + coef0).powi(degree as i32),
             Kernel::Sigmoid { gamma, coef0 } => (gamma * s + coef0).tanh(),
-            Kernel::Rbf { .. } => 1.0,
+            Kernel::Rbf { .. } | Kernel::Precomputed => 1.0,
+            Kernel::Distances => 0.0,
             Kernel::Cosine => f64::from(u8::from(*s > 0.0)),
         };
         squares.iter().map(entry).collect()
+    }
+
+    /// The kernel values that given numbers stand for.
+    pub(crate) fn given(&self, mut values: Array2<f64>) -> Array2<f64> {
+        if *self == Kernel::Distances {
+            values.mapv_inplace(|d| -0.5 * d * d);
+        }
+        values
     }
 
     /// ‖x‖² of each row.
@@ -178,6 +207,8 @@ impl Kernel {
             Kernel::Rbf { .. } => KernelKind::Rbf,
             Kernel::Sigmoid { .. } => KernelKind::Sigmoid,
             Kernel::Cosine => KernelKind::Cosine,
+            Kernel::Precomputed => KernelKind::Precomputed,
+            Kernel::Distances => KernelKind::Distances,
         }
     }
 
@@ -187,7 +218,7 @@ impl Kernel {
             Kernel::Poly { gamma, .. } | Kernel::Rbf { gamma } | Kernel::Sigmoid { gamma, .. } => {
                 Some(gamma)
             }
-            Kernel::Linear { .. } | Kernel::Cosine => None,
+            _ => None,
         }
     }
 
@@ -197,7 +228,7 @@ impl Kernel {
             Kernel::Linear { coef0 }
             | Kernel::Poly { coef0, .. }
             | Kernel::Sigmoid { coef0, .. } => Some(coef0),
-            Kernel::Rbf { .. } | Kernel::Cosine => None,
+            _ => None,
         }
     }
 
@@ -212,6 +243,9 @@ impl Kernel {
     /// k(x, y), of two rows alone: no product takes digits from a distance.
     pub(crate) fn of(&self, x: ArrayView1<'_, f64>, y: ArrayView1<'_, f64>) -> f64 {
         match *self {
+            Kernel::Precomputed | Kernel::Distances => {
+                unreachable!("what is given is not compared")
+            }
             Kernel::Linear { coef0 } => x.dot(&y) + coef0,
             Kernel::Poly { gamma, coef0, degree } => {
                 (gamma * x.dot(&y) + coef0).powi(degree as i32)
@@ -237,6 +271,8 @@ impl std::fmt::Display for KernelKind {
             KernelKind::Rbf => "rbf",
             KernelKind::Sigmoid => "sigmoid",
             KernelKind::Cosine => "cosine",
+            KernelKind::Precomputed => "precomputed",
+            KernelKind::Distances => "distances",
         })
     }
 }
@@ -252,7 +288,7 @@ impl std::fmt::Display for Kernel {
             }
             Kernel::Rbf { gamma } => write!(f, "rbf, gamma {gamma}"),
             Kernel::Sigmoid { gamma, coef0 } => write!(f, "sigmoid, gamma {gamma}, coef0 {coef0}"),
-            Kernel::Cosine => write!(f, "cosine"),
+            Kernel::Cosine | Kernel::Precomputed | Kernel::Distances => self.kind().fmt(f),
         }
     }
 }
@@ -273,7 +309,7 @@ mod tests {
                 (-gamma * x.iter().zip(y).map(|(a, b)| (a - b) * (a - b)).sum::<f64>()).exp()
             }
             Kernel::Sigmoid { gamma, coef0 } => (gamma * dot(x, y) + coef0).tanh(),
-            Kernel::Cosine => dot(x, y) / (dot(x, x) * dot(y, y)).sqrt(),
+            _ => dot(x, y) / (dot(x, x) * dot(y, y)).sqrt(),
         }
     }
 

@@ -145,7 +145,7 @@ fn check_kernel(map: &KernelMap, d: usize) -> Checked {
     let (k, columns) = map.coefficients.dim();
     let (phases, random) = match &map.basis {
         Basis::Fourier(fourier) => (fourier.phase.len(), fourier.omega.ncols()),
-        Basis::Rows { .. } => (m, m),
+        Basis::Rows { .. } | Basis::Given { .. } => (m, m),
     };
     let means = map.kernel_means.as_ref().map_or(m, |v| v.len());
     if (map.basis.width(), columns, map.offset.len(), map.mean.len(), means) != (d, m, k, m, m)
@@ -158,6 +158,7 @@ fn check_kernel(map: &KernelMap, d: usize) -> Checked {
             finite(fourier.omega.iter().chain(&fourier.phase))?;
             1.0
         }
+        Basis::Given { .. } => 1.0,
         Basis::Rows { kernel, rows } => {
             finite(rows)?;
             kernel.gamma().unwrap_or(1.0)

@@ -56,6 +56,7 @@ impl Model {
             Projection::Linear(components) => tensors.push(matrix("components", components)),
             Projection::Kernel(map) => {
                 match &map.basis {
+                    Basis::Given { .. } => {}
                     Basis::Rows { rows, .. } => tensors.push(matrix("train_rows", rows)),
                     Basis::Fourier(Fourier { omega, phase }) => {
                         tensors.extend([matrix("omega", omega), vector("phase", phase)])
@@ -87,12 +88,14 @@ impl Model {
 fn assemble(header: Header, tensors: &Tensors<'_>) -> std::result::Result<Model, String> {
     let projection = match &header.kernel {
         Some(report) if tensors.has("coefficients") => {
+            let kernel = report.kernel;
             let basis = match tensors.has("omega") {
                 true => Basis::Fourier(Fourier {
                     omega: tensors.matrix("omega")?,
                     phase: tensors.vector("phase")?,
                 }),
-                false => Basis::Rows { kernel: report.kernel, rows: tensors.matrix("train_rows")? },
+                false if kernel.kind().is_given() => Basis::Given { kernel, rows: report.rows },
+                false => Basis::Rows { kernel, rows: tensors.matrix("train_rows")? },
             };
             Projection::Kernel(Box::new(KernelMap {
                 basis,

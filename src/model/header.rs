@@ -341,7 +341,7 @@ impl Header {
             selection: Selection {
                 asked: from.asked.to_string(),
                 kept: solution.components.nrows(),
-                rules: solution.rules.answers(),
+                rules: solution.rules.answers(from.asked),
                 scoring: from.scoring,
             },
             certificate: solution.certificate.clone(),

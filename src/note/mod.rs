@@ -85,6 +85,15 @@ pub enum Note {
         /// Why.
         why: String,
     },
+    /// A label of few distinct whole numbers is taken as a number.
+    WholeNumberLabel {
+        /// The label.
+        label: String,
+        /// Its values, ascending; three at least.
+        values: Vec<i64>,
+        /// True when it was read by a scan, which alone can read it otherwise.
+        scanned: bool,
+    },
     /// Nearly every row is a class of its own.
     ManyClasses {
         /// Classes.
@@ -214,6 +223,8 @@ pub enum Note {
     },
     /// Files that a state has already were passed over.
     KnownFiles(u64),
+    /// A file was added whose name is in the state with other content.
+    AnotherOfThatName(String),
     /// A state whose inputs are all there already was passed over.
     KnownState(String),
     /// Groups did not fit the memory together.
@@ -237,6 +248,8 @@ pub enum Note {
         /// Components of the model.
         has: usize,
     },
+    /// Hotelling's T² was left out: the model has no variances.
+    NoHotelling,
     /// Output files of an earlier run were kept.
     FilesKept {
         /// Complete ones.
@@ -284,6 +297,7 @@ impl Note {
             | Note::Resumed { .. }
             | Note::KnownFiles(_)
             | Note::KnownState(_)
+            | Note::AnotherOfThatName(_)
             | Note::GroupsSwapped { .. }
             | Note::FilesKept { .. }
             | Note::RidgeLoss(_)

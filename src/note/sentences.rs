@@ -14,6 +14,23 @@ fn cells(missing: &[(String, u64)]) -> String {
     format!("{all}: {}", by_feature(missing))
 }
 
+fn whole_number_label(label: &str, values: &[i64], scanned: bool) -> String {
+    let (first, second, last) = match values {
+        [first, second, .., last] => (first, second, last),
+        _ => return format!("label '{label}' is taken as a number"),
+    };
+    let all = some(&values.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let remedy = match scanned {
+        true => "a scan with ⟦classes⟧ takes them as classes",
+        false => "⟦classes⟧ takes them as classes",
+    };
+    format!(
+        "label '{label}' has {} distinct whole numbers ({all}) and is taken as a number, so that \
+         {first} is farther from {last} than from {second}; {remedy}",
+        values.len()
+    )
+}
+
 impl Note {
     /// The sentence, options marked for [`crate::error::phrase`].
     pub fn sentence(&self) -> String {
@@ -51,6 +68,9 @@ impl Note {
             Note::Scored { by, kept, of, cut } => {
                 let all = count(*of as u64, "feature");
                 format!("scored by {by}: kept {kept} of {all}, the least score kept {cut:.4}")
+            }
+            Note::WholeNumberLabel { label, values, scanned } => {
+                whole_number_label(label, values, *scanned)
             }
             Note::ManyClasses { classes, rows } => {
                 let rows = count(*rows, "row");
@@ -200,6 +220,10 @@ impl Note {
             Note::KnownFiles(files) => {
                 format!("{} in the state already, passed over", count(*files, "file"))
             }
+            Note::AnotherOfThatName(path) => format!(
+                "{path} is in the state with other content, which stays in the sums; if it was \
+                 overwritten, take that out with subtract and a state of the old content"
+            ),
             Note::KnownState(path) => {
                 format!("{path}: all its inputs are there already, passed over")
             }
@@ -218,6 +242,10 @@ impl Note {
             Note::ModelHasFewer { asked, has } => {
                 format!("asked for {asked} components, the model has {has}")
             }
+            Note::NoHotelling => "hotelling_t2 is left out: it needs the variance along each \
+                                  component, which this supervised model does not have; fit it \
+                                  with ⟦with-variance⟧"
+                .into(),
             Note::FilesKept { kept, of } => {
                 format!("{kept} of {} complete already and kept", count(*of, "file"))
             }

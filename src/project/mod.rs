@@ -5,6 +5,7 @@
 //! ```text
 //! scores           z = Uᵀ D⁻¹ (x − μ)                 seed, projection onto the PCA subspace
 //! reconstruction   x̂ = D U z + μ                               undone in reverse
+//! residual         x − x̂ = D (D⁻¹(x − μ) − U z)
 //! error            ‖D⁻¹(x − μ) − U z‖                          in the space the components live in
 //! Hotelling        T² = Σ z_i² / explained_variance_i
 //! ```
@@ -48,15 +49,6 @@ pub(crate) struct BlockScores {
     lengths: Option<Array1<f64>>,
 }
 
-/// How far each row is from the model.
-#[derive(Debug, Clone)]
-pub(crate) struct Diagnostics {
-    /// Distance between a row and its reconstruction.
-    pub error: Array1<f64>,
-    /// Hotelling's T² of its scores.
-    pub t2: Array1<f64>,
-}
-
 impl<'a> Projector<'a> {
     /// `k` is at most the model's own number of components; a worker may use this many threads for
     /// its comparisons.
@@ -75,6 +67,16 @@ impl<'a> Projector<'a> {
         };
         let comparer = model.kernel_map().map(KernelMap::comparer);
         Projector { model, k: k.min(model.n_components()), prepare, comparer, threads }
+    }
+
+    /// Blocks have features that were constant and left out, too: their values, among all features.
+    pub(crate) fn with_constants(mut self, constants: &[Option<f64>]) -> Projector<'a> {
+        let mut means = self.model.mean.iter().copied();
+        let mean = |constant: &Option<f64>| constant.or_else(|| means.next()).unwrap_or(0.0);
+        self.prepare.fill = constants.iter().map(mean).collect();
+        let active = (0..constants.len()).filter(|j| constants[*j].is_none());
+        self.prepare.active = Some(active.collect());
+        self
     }
 
     /// Components applied.
@@ -139,29 +141,48 @@ impl<'a> Projector<'a> {
         means.unwrap_or(0.0)
     }
 
-    /// Distance to the subspace and within it.
-    pub(crate) fn diagnostics(&self, projected: &BlockScores) -> Diagnostics {
-        let BlockScores { prepared, scores, lengths } = projected;
-        let error = match (&self.model.projection, lengths) {
-            (Projection::Linear(components), _) => {
-                let residual = prepared - &scores.t().dot(&self.components(components));
-                residual.map_axis(Axis(1), |row| row.dot(&row).sqrt())
-            }
-            (Projection::Kernel(_), lengths) => {
-                let mut left = lengths.clone().unwrap_or_else(|| Array1::zeros(scores.ncols()));
-                scores
-                    .rows()
-                    .into_iter()
-                    .for_each(|row| left.zip_mut_with(&row, |l, z| *l -= z * z));
-                left.mapv(|l| if l < 0.0 { 0.0 } else { l.sqrt() })
-            }
-        };
+    /// What the components leave of each row, as they see it (rows × d); a kernel model tells its
+    /// length alone.
+    pub(crate) fn residual(&self, projected: &BlockScores) -> Option<Array2<f64>> {
+        let components = self.components(self.model.components()?);
+        let mut residual = projected.scores.t().dot(&components);
+        residual.zip_mut_with(&projected.prepared, |seen, x| *seen = x - *seen);
+        Some(residual)
+    }
+
+    /// x − x̂ from what the components leave.
+    pub(crate) fn unscaled(&self, mut residual: Array2<f64>) -> Array2<f64> {
+        if let Some(scale) = &self.model.scale {
+            residual *= scale;
+        }
+        residual
+    }
+
+    /// The distance of each row from its reconstruction.
+    pub(crate) fn error(
+        &self,
+        projected: &BlockScores,
+        residual: Option<&Array2<f64>>,
+    ) -> Array1<f64> {
+        if let Some(residual) = residual {
+            return residual.map_axis(Axis(1), |row| row.dot(&row).sqrt());
+        }
+        let scores = &projected.scores;
+        let lengths = projected.lengths.clone();
+        let mut left = lengths.unwrap_or_else(|| Array1::zeros(scores.ncols()));
+        scores.rows().into_iter().for_each(|row| left.zip_mut_with(&row, |l, z| *l -= z * z));
+        left.mapv(|l| if l < 0.0 { 0.0 } else { l.sqrt() })
+    }
+
+    /// Hotelling's T² of the scores of each row.
+    pub(crate) fn hotelling(&self, projected: &BlockScores) -> Array1<f64> {
+        let scores = &projected.scores;
         let mut t2 = Array1::zeros(scores.ncols());
         let variances = self.model.explained_variance().unwrap_or_default();
         for (i, (row, variance)) in scores.rows().into_iter().zip(variances).enumerate() {
             let mean = self.mean_score(i);
             t2.zip_mut_with(&row, |t, z| *t += (z - mean) * (z - mean) / variance);
         }
-        Diagnostics { error, t2 }
+        t2
     }
 }

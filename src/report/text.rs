@@ -1,6 +1,7 @@
 //! A model as a page of text: what it is, the scree plot, the rules, the loadings.
 
 use crate::model::{Form, Header, KernelReport, LabelReport, Model};
+use crate::solve::rules::RuleAnswer;
 use crate::solve::supervised::LabelKernel;
 use crate::words::{count, five_digits, passes, products, ranges, some, thousands};
 use std::fmt::Write;
@@ -283,8 +284,8 @@ fn rules(model: &Model, page: &mut String) {
         .rules
         .iter()
         .map(|a| match a.components {
-            Some(k) => format!("{} → {k}", a.rule),
-            None => format!("{} → n/a", a.rule),
+            Some(k) => format!("{} → {k}", rule_name(a)),
+            None => format!("{} → n/a", rule_name(a)),
         })
         .collect();
     let _ = writeln!(
@@ -298,6 +299,14 @@ fn rules(model: &Model, page: &mut String) {
         if let Some(reason) = &answer.reason {
             let _ = writeln!(page, "  {}: {reason}", answer.rule);
         }
+    }
+}
+
+/// A rule as `-k` takes it; what was called so in models of before is named.
+fn rule_name(answer: &RuleAnswer) -> String {
+    match (answer.rule.as_str(), &answer.by) {
+        ("elbow", None) => "elbow (largest relative drop)".into(),
+        (rule, _) => rule.into(),
     }
 }
 

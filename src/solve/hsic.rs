@@ -17,7 +17,9 @@
 //! would cost digits: K less a constant near its mean (a sigmoid may lie within 1e-9 of 1), numbers
 //! less their mean.
 
+use super::kernel_matrix::TakeRows;
 use crate::blas;
+use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::workers::for_each;
 use ndarray::{Array2, s};
@@ -77,10 +79,8 @@ impl LabelValues {
 
 /// A question of dependence.
 pub(crate) struct Dependence<'a> {
-    /// n × d.
-    pub x: &'a Array2<f64>,
-    /// The kernel over rows.
-    pub kernel: Kernel,
+    /// Rows.
+    pub rows: usize,
     /// The labels.
     pub labels: &'a LabelValues,
     /// Workers.
@@ -137,19 +137,43 @@ struct Part {
     products: Vec<f64>,
 }
 
+/// Rows to be compared, and how.
+pub(crate) struct Pairs<'a> {
+    /// n × d.
+    pub x: &'a Array2<f64>,
+    /// The kernel over rows.
+    pub kernel: Kernel,
+}
+
+impl Pairs<'_> {
+    /// The mean of K over some rows and all of these: a constant near the mean of all.
+    fn near_mean(&self) -> f64 {
+        let step = self.x.nrows().div_ceil(TILE).max(1);
+        let some = self.x.slice(s![..;step, ..]);
+        self.kernel.tile(some, some).mean().filter(|mean| mean.is_finite()).unwrap_or(0.0)
+    }
+
+    /// The tile at rows i and j.
+    fn tile(&self, i: usize, j: usize) -> Array2<f64> {
+        let rows = |at: usize| at..(at + TILE).min(self.x.nrows());
+        self.kernel.tile(self.x.slice(s![rows(i), ..]), self.x.slice(s![rows(j), ..]))
+    }
+}
+
 impl Dependence<'_> {
     /// tr(K H L H) under each order of the labels.
-    pub(crate) fn traces(&self, orders: &[Vec<u32>]) -> Vec<f64> {
-        let n = self.x.nrows();
+    pub(crate) fn traces(&self, pairs: &Pairs<'_>, orders: &[Vec<u32>]) -> Vec<f64> {
+        let n = self.rows;
         let tiles: Vec<(usize, usize)> =
             (0..n).step_by(TILE).flat_map(|i| (i..n).step_by(TILE).map(move |j| (i, j))).collect();
-        let l = self.label_sums();
-        let constant = self.near_mean();
+        let constant = pairs.near_mean();
         let mut k = vec![0.0; n];
         let mut products = vec![0.0; orders.len()];
         // Tiles are added in order, some at a time, so that the sum does not depend on the threads.
         for some in tiles.chunks(64) {
-            let part = |(i, j): &(usize, usize)| self.part(*i, *j, constant, orders);
+            let part = |(i, j): &(usize, usize)| {
+                self.part((*i, *j), pairs.tile(*i, *j) - constant, orders)
+            };
             let parts = blas::serial(|| for_each(self.threads, some.iter().collect(), part));
             for ((i, j), part) in some.iter().zip(parts) {
                 part.rows.iter().enumerate().for_each(|(a, v)| k[i + a] += v);
@@ -157,34 +181,56 @@ impl Dependence<'_> {
                 part.products.iter().zip(&mut products).for_each(|(v, p)| *p += v);
             }
         }
+        self.centred(&k, &products, orders)
+    }
+
+    /// The same of a matrix whose rows are handed over in order, less a constant near its mean.
+    pub(crate) fn given_traces(
+        &self,
+        orders: &[Vec<u32>],
+        constant: f64,
+        read: &dyn Fn(&mut TakeRows<'_>) -> Result<()>,
+    ) -> Result<Vec<f64>> {
+        let mut k = vec![0.0; self.rows];
+        let mut products = vec![0.0; orders.len()];
+        read(&mut |first, rows| {
+            let along = |i: usize| {
+                let row = rows.row(i).mapv(|k| k - constant);
+                let product = |order: &Vec<u32>| {
+                    let own = order[first + i] as usize;
+                    let both = row.iter().zip(order);
+                    both.map(|(k, j)| k * self.labels.kernel(own, *j as usize)).sum::<f64>()
+                };
+                (row.sum(), orders.iter().map(product).collect::<Vec<f64>>())
+            };
+            let found = for_each(self.threads, (0..rows.nrows()).collect(), along);
+            for (i, (sum, some)) in found.into_iter().enumerate() {
+                k[first + i] = sum;
+                some.iter().zip(&mut products).for_each(|(v, p)| *p += v);
+            }
+            Ok(())
+        })?;
+        Ok(self.centred(&k, &products, orders))
+    }
+
+    /// Row sums of K and ΣK∘L under each order → traces.
+    fn centred(&self, k: &[f64], products: &[f64], orders: &[Vec<u32>]) -> Vec<f64> {
+        let l = self.label_sums();
         let (k_all, l_all) = (k.iter().sum::<f64>(), l.iter().sum::<f64>());
-        let n = n as f64;
+        let n = self.rows as f64;
         let trace = |(order, product): (&Vec<u32>, &f64)| {
-            let along: f64 = order.iter().zip(&k).map(|(at, k)| k * l[*at as usize]).sum();
+            let along: f64 = order.iter().zip(k).map(|(at, k)| k * l[*at as usize]).sum();
             product - 2.0 / n * along + k_all * l_all / (n * n)
         };
-        orders.iter().zip(&products).map(trace).collect()
+        orders.iter().zip(products).map(trace).collect()
     }
 
-    /// The mean of K over some rows and all of these: a constant near the mean of all.
-    fn near_mean(&self) -> f64 {
-        let n = self.x.nrows();
-        let step = n.div_ceil(TILE).max(1);
-        let some = self.x.slice(s![..;step, ..]);
-        self.kernel.tile(some, some).mean().filter(|mean| mean.is_finite()).unwrap_or(0.0)
-    }
-
-    /// The tile at rows i and j, less a constant, and its mirror image.
-    fn part(&self, i: usize, j: usize, constant: f64, orders: &[Vec<u32>]) -> Part {
-        let n = self.x.nrows();
-        let (rows, columns) = (i..(i + TILE).min(n), j..(j + TILE).min(n));
-        let mut k = self.kernel.tile(self.x.slice(s![rows, ..]), self.x.slice(s![columns, ..]));
-        k -= constant;
+    /// The tile at rows i and j and its mirror image.
+    fn part(&self, (i, j): (usize, usize), k: Array2<f64>, orders: &[Vec<u32>]) -> Part {
         let twice = if i == j { 1.0 } else { 2.0 };
         let product = |order: &Vec<u32>| {
             let label = |a: usize, b: usize| {
-                let (a, b) = (order[i + a] as usize, order[j + b] as usize);
-                self.labels.kernel(a, b)
+                self.labels.kernel(order[i + a] as usize, order[j + b] as usize)
             };
             twice * k.indexed_iter().map(|((a, b), k)| k * label(a, b)).sum::<f64>()
         };
@@ -201,7 +247,7 @@ impl Dependence<'_> {
 
     /// l_i: by counting for classes, by a sum for the linear kernel, pair by pair for rbf.
     fn label_sums(&self) -> Vec<f64> {
-        let n = self.x.nrows();
+        let n = self.rows;
         match self.labels {
             LabelValues::Identity => vec![1.0; n],
             LabelValues::Classes(ids) => {

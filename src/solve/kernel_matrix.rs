@@ -10,6 +10,8 @@
 //! Stripes are added in order, so threads do not change a digit. Holds the rows, and per thread a
 //! tile and a stripe's sums (8·n·b bytes for b vectors). Where making a tile takes longer than
 //! reading it, the first product leaves all tiles in a file without a name.
+//!
+//! A matrix that is given ([`GivenMatrix`]) is read instead, its rows in order, once per product.
 
 use crate::blas;
 use crate::error::{Error, Result};
@@ -17,7 +19,7 @@ use crate::kernel::Comparands;
 use crate::listen::{Listener, go_on};
 use crate::workers::{Crew, for_each, in_order, window};
 use ndarray::linalg::general_mat_mul;
-use ndarray::{Array2, ArrayViewMut2, Axis, s};
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -51,8 +53,94 @@ fn entries_above(row: u64, n: u64) -> u64 {
     row.saturating_mul(n) - row.saturating_mul(row.saturating_sub(STRIPE as u64)) / 2
 }
 
+/// K.
+pub(crate) enum KernelMatrix<'a> {
+    /// Over some rows, made by tiles.
+    Tiles(TileMatrix<'a>),
+    /// Read from where it is.
+    Given(GivenMatrix<'a>),
+}
+
+impl KernelMatrix<'_> {
+    /// n.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            KernelMatrix::Tiles(tiles) => tiles.rows.len(),
+            KernelMatrix::Given(given) => given.diagonal.len(),
+        }
+    }
+
+    /// k(x_i, x_i).
+    pub(super) fn diagonal(&self) -> Array1<f64> {
+        match self {
+            KernelMatrix::Tiles(tiles) => tiles.rows.diagonal(),
+            KernelMatrix::Given(given) => given.diagonal.clone(),
+        }
+    }
+
+    /// About how far an entry is off.
+    pub(super) fn entry_noise(&self) -> f64 {
+        match self {
+            KernelMatrix::Tiles(tiles) => tiles.rows.entry_noise(),
+            KernelMatrix::Given(given) => given.noise,
+        }
+    }
+
+    /// q K for vectors q as rows: b × n. The listener is asked now and then whether to go on.
+    pub(crate) fn times(&self, q: &Array2<f64>, listener: &dyn Listener) -> Result<Array2<f64>> {
+        match self {
+            KernelMatrix::Tiles(tiles) => tiles.times(q, listener),
+            KernelMatrix::Given(given) => given.times(q),
+        }
+    }
+
+    /// All of K.
+    pub(super) fn dense(&self) -> Result<Array2<f64>> {
+        match self {
+            KernelMatrix::Tiles(tiles) => Ok(tiles.dense()),
+            KernelMatrix::Given(given) => given.dense(),
+        }
+    }
+}
+
+/// Takes some rows of a matrix, the first of which is told.
+pub(crate) type TakeRows<'t> = dyn FnMut(usize, ArrayView2<'_, f64>) -> Result<()> + 't;
+
+/// A kernel matrix that is read, its rows in order.
+pub(crate) struct GivenMatrix<'a> {
+    /// k(x_i, x_i).
+    pub diagonal: Array1<f64>,
+    /// About how far an entry is off.
+    pub noise: f64,
+    /// Hands all rows over, some at a time.
+    pub read: &'a dyn Fn(&mut TakeRows<'_>) -> Result<()>,
+}
+
+impl GivenMatrix<'_> {
+    fn times(&self, q: &Array2<f64>) -> Result<Array2<f64>> {
+        let mut image = Array2::zeros(q.raw_dim());
+        (self.read)(&mut |first, rows| {
+            let mut part = image.slice_mut(s![.., first..first + rows.nrows()]);
+            general_mat_mul(1.0, q, &rows.t(), 0.0, &mut part);
+            Ok(())
+        })?;
+        Ok(image)
+    }
+
+    fn dense(&self) -> Result<Array2<f64>> {
+        let n = self.diagonal.len();
+        let mut k = Array2::zeros((n, n));
+        (self.read)(&mut |first, rows| {
+            k.slice_mut(s![first..first + rows.nrows(), ..]).assign(&rows);
+            Ok(())
+        })?;
+        blas::mirror(&mut k);
+        Ok(k)
+    }
+}
+
 /// K over some rows, made by tiles.
-pub(crate) struct KernelMatrix<'a> {
+pub(crate) struct TileMatrix<'a> {
     rows: &'a Comparands<'a>,
     threads: usize,
     spill: Option<Spill>,
@@ -65,33 +153,23 @@ struct Spill {
     written: AtomicBool,
 }
 
-impl<'a> KernelMatrix<'a> {
+impl<'a> TileMatrix<'a> {
     /// Tiles are made anew for every product, or kept in a temporary file in a directory.
     pub(crate) fn new(
         rows: &'a Comparands<'a>,
         threads: usize,
         spill: Option<&Path>,
-    ) -> Result<KernelMatrix<'a>> {
+    ) -> Result<TileMatrix<'a>> {
         let spill = spill.map(|dir| {
             let file =
                 tempfile::tempfile_in(dir).map_err(Error::io("create a temporary file in", dir))?;
             Ok(Spill { file, dir: dir.to_path_buf(), written: AtomicBool::new(false) })
         });
-        Ok(KernelMatrix { rows, threads, spill: spill.transpose()? })
+        Ok(TileMatrix { rows, threads, spill: spill.transpose()? })
     }
 
-    /// The rows that are compared.
-    pub(super) fn rows(&self) -> &Comparands<'a> {
-        self.rows
-    }
-
-    /// n.
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// q K for vectors q as rows: b × n. The listener is asked once a stripe whether to go on.
-    pub(crate) fn times(&self, q: &Array2<f64>, listener: &dyn Listener) -> Result<Array2<f64>> {
+    /// The listener is asked once a stripe whether to go on.
+    fn times(&self, q: &Array2<f64>, listener: &dyn Listener) -> Result<Array2<f64>> {
         let (n, b) = (self.rows.len(), q.nrows());
         let across = q.t().as_standard_layout().into_owned();
         let mut image = Array2::zeros((n, b));
@@ -167,8 +245,7 @@ impl<'a> KernelMatrix<'a> {
         file.write_all_at(&bytes, offset).map_err(Error::io("write a temporary file in", dir))
     }
 
-    /// All of K.
-    pub(super) fn dense(&self) -> Array2<f64> {
+    fn dense(&self) -> Array2<f64> {
         let n = self.rows.len();
         let mut k = Array2::zeros((n, n));
         let stripes = k.axis_chunks_iter_mut(Axis(0), STRIPE).enumerate().collect();
@@ -207,7 +284,7 @@ mod tests {
             for (threads, spill) in
                 [(1, None), (3, None), (1, Some(dir.path())), (2, Some(dir.path()))]
             {
-                let matrix = KernelMatrix::new(&comparands, threads, spill).unwrap();
+                let matrix = TileMatrix::new(&comparands, threads, spill).unwrap();
                 for _ in 0..2 {
                     let found = matrix.times(&q, &Quiet).unwrap();
                     found
@@ -237,7 +314,7 @@ mod tests {
     fn a_product_can_be_cancelled() {
         let x = rows(600, 3);
         let comparands = Comparands::new(Kernel::Rbf { gamma: 0.7 }, &x);
-        let matrix = KernelMatrix::new(&comparands, 2, None).unwrap();
+        let matrix = TileMatrix::new(&comparands, 2, None).unwrap();
         let error = matrix.times(&rows(1, 600), &Cancelled).unwrap_err();
         assert!(matches!(error, Error::Cancelled), "{error}");
     }

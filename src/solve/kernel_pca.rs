@@ -22,7 +22,8 @@
 
 use super::kernel_matrix::KernelMatrix;
 use super::krylov::{self, RitzPairs, Search, Tolerance};
-use super::rules::{Components, Rules, cumulated};
+use super::randomized::out_of_reach;
+use super::rules::{Components, Measure, Rules};
 use super::spectrum::{self, Spectrum, rank_tolerance};
 use super::{Certificate, Eigen, Form, Iteration, Solution};
 use crate::blas;
@@ -181,8 +182,7 @@ impl KernelProblem<'_> {
     /// Decomposes HKH.
     pub(crate) fn solve(&self) -> Result<KernelSolution> {
         let n = self.matrix.len();
-        let whole = !matches!(self.asked, Components::Count(_) | Components::Ratio(_));
-        if n <= DENSE_UP_TO || whole {
+        if n <= DENSE_UP_TO || !self.asked.is_leading() {
             return self.solve_dense();
         }
         let (found, means) = self.search()?;
@@ -200,7 +200,7 @@ impl KernelProblem<'_> {
 
     /// What an eigenvalue must exceed to be more than rounding.
     fn noise(&self) -> f64 {
-        self.matrix.rows().entry_noise()
+        self.matrix.entry_noise()
             * self.matrix.len() as f64
             * self.weights.map_or(1.0, |w| w.iter().fold(0.0, |m: f64, w| m.max(*w)))
     }
@@ -215,9 +215,17 @@ impl KernelProblem<'_> {
         KernelCentring::new(self.weights, self.matrix.len())
     }
 
+    fn measure(&self, total: f64) -> Measure {
+        Measure { total, unit: self.centring().total - 1.0 }
+    }
+
+    fn rules(&self, spectrum: &Spectrum, trace: f64) -> Rules {
+        Rules::kernel(spectrum, self.measure(trace)).exhausting(self.asked)
+    }
+
     fn means(&self, sums: Array1<f64>, centring: &KernelCentring) -> Result<KernelMeans> {
         let rows = sums / centring.total;
-        let diagonal = self.matrix.rows().diagonal();
+        let diagonal = self.matrix.diagonal();
         let over =
             |a: &Array1<f64>| centring.weights.as_ref().map_or_else(|| a.sum(), |w| w.dot(a));
         let grand = over(&rows) / centring.total;
@@ -231,7 +239,7 @@ impl KernelProblem<'_> {
     fn search(&self) -> Result<(RitzPairs, KernelMeans)> {
         let n = self.matrix.len();
         let centring = self.centring();
-        let means = std::cell::RefCell::new(None);
+        let means = std::cell::RefCell::new(None::<KernelMeans>);
         let block = block(super::randomized::sought(self.asked), n);
         let start = centring.image(krylov::start(block, n, self.seed));
         let search = Search {
@@ -239,12 +247,9 @@ impl KernelProblem<'_> {
             basis: (block * BASIS_BLOCKS).min(n),
             products: self.products,
             tolerance: self.tolerance,
-            wanted: &|ritz| match (self.asked, &*means.borrow()) {
-                (Components::Count(k), _) => Some(k.min(n - 1)),
-                (Components::Ratio(share), Some(KernelMeans { trace, .. })) => {
-                    cumulated(ritz, *trace).position(|c| c >= share).map(|i| i + 1)
-                }
-                _ => None,
+            wanted: &|ritz, residuals| {
+                let measure = self.measure(means.borrow().as_ref()?.trace);
+                Some(self.asked.wanted(ritz, residuals, measure)?.min(n - 1))
             },
             expensive: true,
             threads: self.threads,
@@ -273,12 +278,10 @@ impl KernelProblem<'_> {
     fn solution(&self, found: RitzPairs, means: KernelMeans) -> Result<KernelSolution> {
         let sought = found.vectors.nrows();
         if sought == 0 {
-            let share = 100.0 * cumulated(&found.values, means.trace).last().unwrap_or(0.0);
+            let said = out_of_reach(self.asked, &found.values, means.trace);
+            let asked = self.asked;
             return Err(Error::Misuse(format!(
-                "⟦components={}⟧ is out of reach: {} components explain {share:.1} % of the \
-                 variance; give a number of components",
-                self.asked,
-                found.values.len()
+                "⟦components={asked}⟧ is out of reach: {said}; give a number of components"
             )));
         }
         let largest = found.values.first().copied().unwrap_or(0.0);
@@ -293,7 +296,7 @@ impl KernelProblem<'_> {
         };
         let leading = found.values.iter().take(sought).copied();
         let spectrum = Spectrum::leading(leading, tolerance, self.matrix.len() - 1);
-        let kept = sought.min(spectrum.above);
+        let kept = self.rules(&spectrum, means.trace).keep_found(self.asked, sought)?;
         let iteration = Iteration::new(&found, self.tolerance, kept, found.products);
         let v = found.vectors.slice(s![..kept, ..]).to_owned();
         let certificate = Certificate {
@@ -309,7 +312,7 @@ impl KernelProblem<'_> {
         let n = self.matrix.len();
         let centring = self.centring();
         go_on(self.listener)?;
-        let k = self.matrix.dense();
+        let k = self.matrix.dense()?;
         go_on(self.listener)?;
         let means = self.means(centring.row(n).dot(&k).row(0).to_owned(), &centring)?;
         // J K Jᵀ: rows, then columns.
@@ -326,7 +329,7 @@ impl KernelProblem<'_> {
         let trace_error = Some(super::relative(means.trace, values.sum()));
         let spectrum = Spectrum::whole(values.iter().rev().copied(), tolerance, n - 1);
         let means = KernelMeans { trace: spectrum.values.sum(), ..means };
-        let rules = Rules::kernel(&spectrum, means.trace);
+        let rules = self.rules(&spectrum, means.trace);
         let v = spectrum::leading(&vectors, rules.keep(self.asked)?);
         let residuals = blas::parallel(self.threads, || super::residuals(&a, &spectrum, &v));
         let certificate = Certificate {
@@ -348,7 +351,7 @@ impl KernelProblem<'_> {
         negative: Negative,
     ) -> Result<KernelSolution> {
         let centring = self.centring();
-        let rules = Rules::kernel(&spectrum, means.trace);
+        let rules = self.rules(&spectrum, means.trace);
         spectrum::fix_signs(&mut v);
         super::over_roots(&mut v, &spectrum);
         if let Some(roots) = &centring.roots {

@@ -49,8 +49,9 @@ pub(crate) struct Search<'a> {
     pub products: usize,
     /// What is good enough.
     pub tolerance: Tolerance,
-    /// How many pairs are wanted, given the Ritz values so far; `None` while that cannot be said.
-    pub wanted: &'a dyn Fn(&[f64]) -> Option<usize>,
+    /// How many pairs are wanted, given the Ritz values so far and their residuals over λ₁; `None`
+    /// while that cannot be said, and for all there are.
+    pub wanted: &'a super::rules::Wanted<'a>,
     /// True when a product costs more than solving the small problem ever does: a pass over the
     /// data.
     pub expensive: bool,
@@ -169,7 +170,8 @@ pub(crate) fn search(
         }
         checked = m;
         let ritz = blas::parallel(search.threads, || Ritz::new(&basis, &next))?;
-        let k = (search.wanted)(&ritz.values).map(|k| k.min(m));
+        let k = (search.wanted)(&ritz.values, &ritz.residuals).or(complete.then_some(m));
+        let k = k.map(|k| k.min(m));
         let worst = ritz.residuals.iter().take(k.unwrap_or(m)).fold(0.0f64, |a, b| a.max(*b));
         search.tell(products, worst);
         if let Some(k) = k.filter(|k| last || ritz.meets(*k, search.tolerance)) {
@@ -382,7 +384,7 @@ mod tests {
                 basis,
                 products,
                 tolerance: Tolerance { residual: 1e-10, value: 1e-10, score: f64::INFINITY },
-                wanted: &|_| Some(k),
+                wanted: &|_, _| Some(k),
                 expensive: true,
                 threads: 1,
                 listener: &Quiet,

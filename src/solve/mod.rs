@@ -9,11 +9,13 @@
 //! peak, 24d² where d is so large that another of its routines is used ([`bytes`]).
 
 pub(crate) mod dual;
+mod elbow;
 pub(crate) mod hsic;
 pub(crate) mod kernel_matrix;
 pub(crate) mod kernel_pca;
 pub(crate) mod krylov;
 pub(crate) mod landmarks;
+mod minka;
 pub(crate) mod randomized;
 pub(crate) mod rules;
 pub(crate) mod scoring;
@@ -250,7 +252,7 @@ fn few(
         // A third of the order in one go: what does not converge by then is left to dsyevd.
         products: order / 3 / block,
         tolerance: EXACT,
-        wanted: &|_| Some(k),
+        wanted: &|_, _| Some(k),
         expensive: false,
         threads,
         listener: &Quiet,

@@ -11,7 +11,7 @@
 //! what [`krylov`](super::krylov) holds.
 
 use super::krylov::{RitzPairs, Tolerance};
-use super::rules::{Components, Rules, cumulated};
+use super::rules::{Components, Measure, Rules, cumulated};
 use super::spectrum::{self, Spectrum, rank_tolerance};
 use super::{Certificate, Form, Iteration, Scaling, Solution};
 use crate::accumulate::{Moments, worst};
@@ -35,10 +35,22 @@ pub(crate) fn sought(asked: Components) -> usize {
 /// Why a rule cannot be answered from the leading eigenvalues.
 pub(crate) fn refusal(asked: Components) -> Option<String> {
     match asked {
-        Components::Count(_) | Components::Ratio(_) => None,
+        leading if leading.is_leading() => None,
         rule => Some(format!(
             "⟦components={rule}⟧ needs the whole spectrum, and it finds the leading components only"
         )),
+    }
+}
+
+/// What the eigenvalues that were looked at say of a rule that they do not answer.
+pub(crate) fn out_of_reach(asked: Components, values: &[f64], total: f64) -> String {
+    let all = values.len();
+    match asked {
+        Components::Ratio(_) => {
+            let share = 100.0 * cumulated(values, total).last().unwrap_or(0.0);
+            format!("{all} components explain {share:.1} % of the variance")
+        }
+        _ => format!("of {all} components that were looked at, too many are near it or exceed it"),
     }
 }
 
@@ -105,15 +117,9 @@ impl Operator {
         }
     }
 
-    /// How many pairs are wanted, given the Ritz values so far.
-    pub(crate) fn wanted(&self, asked: Components, ritz: &[f64]) -> Option<usize> {
-        match asked {
-            Components::Ratio(share) => {
-                cumulated(ritz, self.trace()).position(|c| c >= share).map(|i| i + 1)
-            }
-            Components::Count(k) => Some(k),
-            _ => None,
-        }
+    /// What eigenvalues are measured by.
+    pub(crate) fn measure(&self) -> Measure {
+        Measure { total: self.trace(), unit: self.moments.weight - 1.0 }
     }
 
     /// The solution, or why there is none.
@@ -125,7 +131,7 @@ impl Operator {
         passes: usize,
     ) -> Result<Solution> {
         let k = found.vectors.nrows();
-        if k == 0 && matches!(asked, Components::Ratio(_)) {
+        if k == 0 && !matches!(asked, Components::Count(_)) {
             return Err(self.out_of_reach(&found, asked));
         }
         let (moments, order) = (&self.moments, self.order());
@@ -137,8 +143,9 @@ impl Operator {
             false => Spectrum::leading(leading.take(k), rounding, bound),
         };
         let trace = self.trace();
-        let rules = Rules::new(&spectrum, trace, moments.weight, order, self.scaling.center);
-        let kept = k.min(spectrum.above);
+        let rules = Rules::new(&spectrum, trace, moments.weight, order, self.scaling.center)
+            .exhausting(asked);
+        let kept = rules.keep_found(asked, k)?;
         let mut components = found.vectors.slice(ndarray::s![..kept, ..]).to_owned();
         spectrum::fix_signs(&mut components);
         let iteration = Iteration::new(&found, tolerance, kept, passes);
@@ -166,12 +173,10 @@ impl Operator {
     }
 
     fn out_of_reach(&self, found: &RitzPairs, asked: Components) -> Error {
-        let share = 100.0 * cumulated(&found.values, self.trace()).last().unwrap_or(0.0);
+        let said = out_of_reach(asked, &found.values, self.trace());
         Error::Misuse(format!(
-            "⟦components={asked}⟧ is out of reach of the randomized form: {} components explain \
-             {share:.1} % of the variance; give a number of components, or allow more memory for \
-             an exact form",
-            found.values.len()
+            "⟦components={asked}⟧ is out of reach of the randomized form: {said}; give a number of \
+             components, or allow more memory for an exact form"
         ))
     }
 

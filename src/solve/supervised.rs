@@ -185,7 +185,7 @@ pub(crate) fn scale_over_classes(kernel: Kernel) -> f64 {
         }
         Kernel::Poly { gamma, degree, .. } => gamma.powi(degree as i32),
         Kernel::Sigmoid { gamma, coef0 } => (gamma + coef0).tanh() - coef0.tanh(),
-        Kernel::Linear { .. } | Kernel::Cosine => 1.0,
+        _ => 1.0,
     }
 }
 

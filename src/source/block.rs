@@ -5,6 +5,7 @@
 //! accumulators and projections use them up.
 
 use super::Labels;
+use super::whole_labels::WholeLabels;
 use crate::error::{Error, Result};
 use arrow_array::RecordBatch;
 use ndarray::{Array1, Array2, Axis};
@@ -69,11 +70,25 @@ pub struct Tally {
     /// Integers or decimals that f64 rounds, per feature.
     #[serde(with = "pairs")]
     pub rounded: std::collections::BTreeMap<u32, u64>,
+    /// The values of labels that have few, all of them whole numbers.
+    #[serde(default, skip_serializing_if = "WholeLabels::is_empty")]
+    pub whole_labels: WholeLabels,
 }
 
 impl Tally {
     /// Adds another tally to this one.
     pub fn add(&mut self, other: Tally) {
+        match (self.whole_labels.is_empty(), other.whole_labels.is_empty()) {
+            (false, false) => self.whole_labels.add(other.whole_labels),
+            (true, false) if self.rows == 0 => self.whole_labels = other.whole_labels,
+            // Rows of a state whose labels were not looked at.
+            (true, false) => {
+                self.whole_labels = other.whole_labels;
+                self.whole_labels.forget();
+            }
+            (false, true) if other.rows > 0 => self.whole_labels.forget(),
+            (_, true) => {}
+        }
         self.rows += other.rows;
         self.dropped += other.dropped;
         self.unlabelled += other.unlabelled;
@@ -92,6 +107,8 @@ impl Tally {
         self.rows = self.rows.saturating_sub(part.rows);
         self.dropped = self.dropped.saturating_sub(part.dropped);
         self.unlabelled = self.unlabelled.saturating_sub(part.unlabelled);
+        // Which of them are left is not known.
+        self.whole_labels.forget();
         let both = [(&mut self.missing, &part.missing), (&mut self.rounded, &part.rounded)];
         for (counts, less) in both {
             for (feature, count) in less {
@@ -109,7 +126,7 @@ impl Tally {
         let only = |counts: &std::collections::BTreeMap<u32, u64>| {
             counts.iter().filter_map(|(j, n)| Some((place(j)?, *n))).collect()
         };
-        Tally { missing: only(&self.missing), rounded: only(&self.rounded), ..*self }
+        Tally { missing: only(&self.missing), rounded: only(&self.rounded), ..self.clone() }
     }
 }
 

@@ -116,6 +116,7 @@ impl<'a> Columnwise<'a> {
             unlabelled: 0,
             missing: shift(block.tally.missing),
             rounded: shift(block.tally.rounded),
+            ..Tally::default()
         };
         Ok(match &self.kept {
             Some(rows) => selected(block, rows),

@@ -14,6 +14,7 @@ use super::labels::{self, Labels};
 use super::numbers::{as_f64, count_rounded};
 use super::positions::{Origin, Positions};
 use super::table::ReadRequest;
+use super::whole_labels::WholeLabels;
 use crate::error::{Error, Place, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -113,7 +114,9 @@ impl Densify<'_> {
         let unlabelled = unlabelled.unwrap_or_default();
         tally.unlabelled = unlabelled.len() as u64;
         let block = Block { values: wrap(values), weights, labels, missing, kept, tally };
-        self.apply_policy(block, &unlabelled, first_row)
+        let mut block = self.apply_policy(block, &unlabelled, first_row)?;
+        block.tally.whole_labels = block.labels.as_ref().map(WholeLabels::of).unwrap_or_default();
+        Ok(block)
     }
 
     /// All columns into the grid.

@@ -39,6 +39,7 @@ pub(crate) mod spool;
 mod table;
 #[cfg(test)]
 mod tests;
+mod whole_labels;
 
 pub use arrow::{ArrowTable, matrix_batch};
 pub use block::{Block, MissingCell, Nulls, Precision, Tally, Values};
@@ -49,6 +50,7 @@ pub use features::{FeatureColumn, Features};
 pub use labels::{Class, ClassValue, LabelRead, LabelRequest, Labels};
 pub use reader::{OpenedReader, ReaderTable};
 pub use table::{ColumnInfo, ColumnKind, Difference, InputInfo, ReadCost, ReadRequest, Table};
+pub use whole_labels::WholeLabels;
 
 pub(crate) use batch_reader::BatchReader;
 pub(crate) use column_choice::{matching, unknown};

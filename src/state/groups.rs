@@ -21,7 +21,7 @@ use crate::note::Note;
 use crate::pass;
 use crate::scratch::{self, Scratch};
 use crate::source::labels::{Class, ClassValue};
-use crate::source::{Block, LabelRead, LabelRequest, Labels, ReadRequest, Tally};
+use crate::source::{Block, LabelRead, LabelRequest, Labels, ReadRequest, Tally, WholeLabels};
 use crate::workers::Crew;
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -202,7 +202,8 @@ impl<'t> ScanPlan<'t> {
             let mut part = block.select_rows(&rows);
             part.labels = self.labels_behind(&rows, &ids, &classes);
             let n = rows.len() as u64;
-            let mut tally = Tally { rows: n, ..Tally::default() };
+            let whole_labels = part.labels.as_ref().map(WholeLabels::of).unwrap_or_default();
+            let mut tally = Tally { rows: n, whole_labels, ..Tally::default() };
             for cell in &part.missing {
                 *tally.missing.entry(cell.feature).or_default() += 1;
             }

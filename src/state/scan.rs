@@ -335,6 +335,7 @@ impl<'t> ScanPlan<'t> {
             }
         };
         start.admit(&entries)?;
+        start.tell_others(&entries, listener);
         no_twins(&entries)?;
         start.about.ledger.extend(entries);
         let source = self.plan.table.read(&self.plan.problem.request)?;

@@ -8,6 +8,7 @@ use crate::fit::assemble::{FeatureScores, ModelContext};
 use crate::fit::bounds;
 use crate::fit::check::{Centring, LabelProblem, LabelUse, ScoringProblem, default_label_kernel};
 use crate::fit::label_factor::LabelFactor;
+use crate::fit::labels::whole_number_notes;
 use crate::fit::options::DEFAULT_LABEL_FEATURES;
 use crate::listen::Listener;
 use crate::model::{Method, Model};
@@ -43,7 +44,17 @@ impl State {
         if variance && !self.sums[0].has_covariance() {
             listener.note(&Note::NoCovariance);
         }
+        let fitted = problem.labels.read();
+        let scored = problem.scoring.as_ref().is_some_and(|s| s.label.read == LabelRead::Numbers);
+        let notes = self.label_notes(|j| scored || fitted.is_some_and(|l| l.is_number(j)));
+        notes.iter().for_each(|note| listener.note(note));
         self.model(fit, problem, listener)
+    }
+
+    /// What should be known of its labels, where they are taken as numbers.
+    pub(crate) fn label_notes(&self, is_number: impl Fn(usize) -> bool) -> Vec<Note> {
+        let Some(labels) = &self.about.labels else { return Vec::new() };
+        whole_number_notes(&labels.columns, is_number, &self.about.tally, true)
     }
 
     /// Weights and policies are what the state was scanned with.

@@ -85,12 +85,17 @@ pub(crate) struct TransformArgs {
     /// Add columns reconstruction_error (distance to the reconstruction) and hotelling_t2.
     #[arg(long)]
     pub(crate) diagnostics: bool,
+
+    /// Add what the components leave of each row, its own values less the reconstruction: columns
+    /// residual_NAME, or with --layout list one column residual.
+    #[arg(long)]
+    pub(crate) residuals: bool,
 }
 
 impl TransformArgs {
     /// What was typed, as the library takes it.
     pub(crate) fn options(&self) -> Transform {
-        let TransformArgs { output, layout, diagnostics, .. } = self;
+        let TransformArgs { output, layout, diagnostics, residuals, .. } = self;
         Transform {
             components: output.components(),
             keep: output.keep(),
@@ -98,6 +103,7 @@ impl TransformArgs {
             dtype: output.dtype,
             prefix: output.prefix.clone(),
             diagnostics: *diagnostics,
+            residuals: *residuals,
             resources: output.resources.with_temp_dir(None),
         }
     }

@@ -46,8 +46,14 @@ pub(crate) struct ModelArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) form: FormChoice,
 
-    /// How many components: a number, a share of the variance like 0.95, mle, elbow or all.
-    #[arg(short = 'k', long, default_value_t, value_name = "N|RATIO|mle|elbow|all")]
+    /// How many components: a number, a share of the variance like 0.95, those with a variance
+    /// 'value>T' or a share of it 'ratio>R' of their own, mle, elbow or all.
+    #[arg(
+        short = 'k',
+        long,
+        default_value_t,
+        value_name = "N|RATIO|value>T|ratio>R|mle|elbow|all"
+    )]
     pub(crate) components: Components,
 
     /// Of spca: gather the covariance too, to tell each component's share of the variance.

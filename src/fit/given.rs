@@ -1,0 +1,131 @@
+//! Kernel methods over a matrix that is given: its rows are read again at every product.
+//!
+//! Enters: a table whose n rows have n kernel values, or distances, each. Leaves: what a fit over
+//! rows leaves, but for the rows. Holds vectors of n numbers, never the matrix, unless it is small
+//! enough to be decomposed whole.
+
+use super::kernel::{Centering, Compared, KernelData};
+use super::plan::{Plan, is_single};
+use super::run::Run;
+use super::sums_pass::rows_stage;
+use crate::collect::given::{FirstLook, GivenRows};
+use crate::error::{Error, Result};
+use crate::kernel::{Basis, Kernel, KernelKind, KernelMap};
+use crate::listen::Listener;
+use crate::model::{KernelParts, KernelReport};
+use crate::solve::Solution;
+use crate::solve::kernel_matrix::{GivenMatrix, KernelMatrix};
+use crate::solve::kernel_pca::KernelProblem;
+use crate::source::{Features, Source, Table};
+use crate::workers::Crew;
+use ndarray::Array1;
+
+/// What the first look at a matrix has shown.
+pub(super) struct GivenLook {
+    pub(super) kernel: Kernel,
+    diagonal: Array1<f64>,
+    /// About how far an entry is off.
+    noise: f64,
+}
+
+/// Refuses a table that is no square matrix.
+pub(crate) fn check_square(kind: KernelKind, features: &Features, table: &dyn Table) -> Result<()> {
+    let (n, rows) = (features.len() as u64, table.rows());
+    if !kind.is_given() || n == rows {
+        return Ok(());
+    }
+    Error::misuse(format!(
+        "⟦kernel={kind}⟧ takes a square matrix: as many numbers a row as there are rows, but \
+         {rows} rows have {n}; name its column, or columns, with ⟦columns⟧"
+    ))
+}
+
+impl Plan<'_> {
+    /// The matrix that a source of this plan has.
+    pub(crate) fn given_rows<'s>(
+        &'s self,
+        source: &'s dyn Source,
+        kind: KernelKind,
+        listener: &'s dyn Listener,
+    ) -> GivenRows<'s> {
+        GivenRows {
+            table: self.table,
+            source,
+            kernel: match kind {
+                KernelKind::Distances => Kernel::Distances,
+                _ => Kernel::Precomputed,
+            },
+            single: is_single(&self.problem.request.features),
+            crew: Crew { threads: self.threads(), queue: 1 },
+            stage: rows_stage(self.table),
+            listener,
+        }
+    }
+}
+
+impl Run<'_> {
+    fn given_rows<'s>(&'s self, source: &'s dyn Source) -> GivenRows<'s> {
+        let kind = self.plan.problem.kernel.as_ref().map(|k| k.kind).unwrap_or_default();
+        self.plan.given_rows(source, kind, self.listener)
+    }
+
+    /// The first pass.
+    pub(super) fn given_data(&self) -> Result<KernelData> {
+        let source = self.source()?;
+        let rows = self.given_rows(&*source);
+        let (look, kernel) = (rows.look(self.plan.problem.seed)?, rows.kernel);
+        let FirstLook { diagonal, largest, weights, labels, moments, tally, .. } = look;
+        self.check(&moments, &tally)?;
+        let noise = f64::EPSILON * largest;
+        let compared = Compared::Given(GivenLook { kernel, diagonal, noise });
+        Ok(KernelData { compared, weights, labels, moments, tally })
+    }
+
+    /// Works with the matrix, which is read at each product.
+    pub(super) fn with_given<T>(
+        &self,
+        look: &GivenLook,
+        weights: Option<&Array1<f64>>,
+        work: impl FnOnce(&KernelProblem<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let source = self.source()?;
+        let rows = self.given_rows(&*source);
+        let matrix = GivenMatrix {
+            diagonal: look.diagonal.clone(),
+            noise: look.noise,
+            read: &|take| rows.read(take),
+        };
+        let n = look.diagonal.len();
+        work(&self.kernel_problem(KernelMatrix::Given(matrix), weights, (n, 0)))
+    }
+
+    /// Coefficients over the n rows, all of which a new row has its values with.
+    pub(super) fn given_model(
+        &self,
+        kernel: Kernel,
+        mut solution: Solution,
+        centering: Centering,
+    ) -> (Solution, KernelParts) {
+        let n = solution.components.ncols();
+        (solution.active, solution.scale) = ((0..n).collect(), None);
+        let Centering { offset, kernel_means, mean, grand_mean, negative } = centering;
+        self.tell_negative(negative);
+        let report = KernelReport {
+            rows: n,
+            grand_mean,
+            negative_eigenvalues: negative.count,
+            negative_at_least: !negative.all,
+            ..KernelReport::new(kernel, None)
+        };
+        let map = KernelMap {
+            basis: Basis::Given { kernel, rows: n },
+            coefficients: solution.components.clone(),
+            offset,
+            kernel_means,
+            mean,
+            grand_mean,
+        };
+        let map = Some(Box::new(map));
+        (solution, KernelParts { report, map, unit_mean: None, preimage: None })
+    }
+}
