@@ -336,6 +336,14 @@ fn what_labels_and_their_kernel_come_to_is_told() {
         let said = with(&[&["--label", "a", "--label-kernel", "cosine"], &given[..]].concat());
         assert!(said.contains(&format!("note: {} has no effect without", given[0])), "{said}");
     }
+    // Directions along the axes are whole numbers that no label has.
+    let mut axes = labelled();
+    for i in 0..N {
+        (axes.y[0][i], axes.y[1][i]) = [(2.5, 0.0), (0.0, 1.5), (-0.5, 0.0)][i % 3];
+    }
+    let cosine = ["--columns", "x*", "--label", "a,b", "--label-kernel", "cosine"];
+    let told = axes.dir().ok(&[&["hsic", "d.parquet"], &cosine[..]].concat()).stderr;
+    assert!(!told.contains("whole numbers"), "{told}");
     let args = ["fit", "d.parquet", "--columns", "x*", "-o", "m", "--label-features", "9"];
     assert!(dir.ok(&args).stderr.contains("--label-features has no effect without --label-kernel"));
     let poly = ["--label", "a", "--label-kernel", "poly", "--label-coef0", "1", "-k", "5"];

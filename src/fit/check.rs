@@ -116,8 +116,12 @@ impl LabelProblem {
     /// True when the numbers of this column count as such, and not as names of classes.
     pub(crate) fn is_number(&self, column: usize) -> bool {
         let beside_classes = matches!(self.factor, LabelFactor::Distinct | LabelFactor::OneHot);
-        self.request.read != LabelRead::Classes
-            || beside_classes && self.numeric.get(column) == Some(&true)
+        match self.request.read {
+            LabelRead::Numbers => true,
+            // What is read are directions, not the column's numbers.
+            LabelRead::UnitNumbers => false,
+            LabelRead::Classes => beside_classes && self.numeric.get(column) == Some(&true),
+        }
     }
 }
 

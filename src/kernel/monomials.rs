@@ -7,8 +7,8 @@
 //! ψ_α(y) = √((p; α, p−|α|) γ^|α| c^(p−|α|)) y^α
 //! ```
 //!
-//! (p; α, p−|α|) is the multinomial coefficient; where c = 0 only |α| = p is left. The constant c^p has no feature: centring takes it
-//! out.
+//! (p; α, p−|α|) is the multinomial coefficient; where c = 0 only |α| = p is left. The constant c^p
+//! has no feature: centring takes it out.
 
 use ndarray::{Array2, ArrayView2};
 
