@@ -5,8 +5,8 @@
 //! that rbf feels are compared by differences (`near`). Holds the tile.
 //!
 //! [`Comparands`] are rows that many others are compared with, [`KernelMap`] what a kernel model
-//! does with them, [`Fourier`] random features that stand for the rbf kernel, [`Monomials`] features
-//! that are the polynomial one.
+//! does with them, [`Fourier`] random features that stand for the rbf kernel, [`Monomials`]
+//! features that are the polynomial one.
 //!
 //! | kernel | k(x, y) | flags |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! Inputs by content; names are labels. Looking up ten thousand files takes no longer than reading their
-//! footers.
+//! Inputs by content; names are labels. Looking up ten thousand files takes no longer than reading
+//! their footers.
 
 use super::State;
 use crate::error::{Error, Place, Result};
