@@ -49,7 +49,10 @@ pub(crate) fn kernel_function(
             degree: options.degree.unwrap_or(DEFAULT_DEGREE),
         }),
         LabelKernel::Cosine => Some(Kernel::Cosine),
-        LabelKernel::Delta | LabelKernel::Linear | LabelKernel::Identity => None,
+        LabelKernel::Delta
+        | LabelKernel::Linear
+        | LabelKernel::Identity
+        | LabelKernel::Precomputed => None,
     }
 }
 

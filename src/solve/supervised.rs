@@ -42,6 +42,16 @@ pub enum LabelKernel {
     Cosine,
     /// 1 for a row with itself: plain PCA.
     Identity,
+    /// Given as a matrix.
+    Precomputed,
+}
+
+impl LabelKernel {
+    /// True when sums of classes or numbers do not tell it: rows must be seen, or distinct labels.
+    pub(crate) fn needs_rows(self) -> bool {
+        use LabelKernel::{Cosine, Poly, Precomputed, Rbf};
+        matches!(self, Rbf | Poly | Cosine | Precomputed)
+    }
 }
 
 impl std::fmt::Display for LabelKernel {
@@ -53,6 +63,7 @@ impl std::fmt::Display for LabelKernel {
             LabelKernel::Poly => "poly",
             LabelKernel::Cosine => "cosine",
             LabelKernel::Identity => "identity",
+            LabelKernel::Precomputed => "precomputed",
         })
     }
 }
