@@ -6,8 +6,10 @@ use crate::error::Result;
 use crate::fit::bounds::{MOST_LABEL_FEATURES, MOST_LANDMARKS, MOST_PASSES};
 use crate::fit::options::{DEFAULT_LABEL_FEATURES, DEFAULT_MAX_PASSES};
 use crate::fit::{
-    Approximate, Fit, IterationOptions, KernelOptions, LabelOptions, LandmarkChoice, ScalingOptions,
+    Approximate, Fit, GivenBasis, IterationOptions, KernelOptions, LabelOptions, LandmarkChoice,
+    ScalingOptions,
 };
+use crate::model::Model;
 use crate::solve::supervised::LabelKernel;
 use crate::source::{Nulls, Precision};
 use clap::{Args, ValueEnum};
@@ -22,6 +24,11 @@ pub(crate) struct FitSpec {
 
     #[command(flatten)]
     pub(crate) model: ModelArgs,
+
+    /// Keep the components of this model, with its features and its scaling, and fit only means,
+    /// deviations and variances; -k cuts it to its first ones (default: all).
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) basis: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) columns: ColumnArgs,
@@ -149,6 +156,7 @@ impl FitSpec {
             method,
             form: form.form(),
             components,
+            basis: self.basis()?,
             columns: (&self.columns).into(),
             scaling: ScalingOptions {
                 center: !no_center,
@@ -180,6 +188,11 @@ impl FitSpec {
             seed: self.seed,
             resources: self.resources.with_temp_dir(self.temp_dir.clone()),
         })
+    }
+
+    fn basis(&self) -> Result<Option<GivenBasis>> {
+        let Some(path) = &self.basis else { return Ok(None) };
+        Ok(Some(GivenBasis::of(&Model::load(path)?)?.from_file(path)))
     }
 
     fn approximation(&self) -> Option<Approximate> {
