@@ -9,6 +9,7 @@ pub use crate::accumulate::{
 pub use crate::blas::{eigh, parallel, serial, syrk};
 pub use crate::budget::keep_freed_memory;
 pub use crate::fit::folds::fold_of;
+pub use crate::kernel::Monomials;
 pub use crate::listen::Watch;
 pub use crate::pass::fold;
 pub use crate::solve::solve;

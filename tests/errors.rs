@@ -393,6 +393,11 @@ fn outputs_that_cannot_be_written() {
         dir.fails(2, &["transform", "m", "d.parquet", "--keep", "x1,x1", "-o", "s"])
             .contains("two columns 'x1'")
     );
+    // A column of the input is not replaced without a word.
+    dir.ok(&["transform", "m", "d.parquet", "--keep-all", "-o", "once.parquet"]);
+    let said = dir.fails(2, &["transform", "m", "once.parquet", "--keep-all", "-o", "s"]);
+    assert!(said.contains("two columns 'pc1'"), "{said}");
+    std::fs::remove_file(dir.path("once.parquet")).unwrap();
     let list = ["--diagnostics", "--layout", "list", "--prefix", "hotelling_t2"];
     let args: Vec<&str> =
         ["transform", "m", "d.parquet", "-o", "s"].iter().chain(&list).copied().collect();

@@ -85,6 +85,7 @@ fn fits() -> Vec<(&'static str, Fit)> {
         ("delta", named(Fit::spca(["kind"]))),
         ("linear", named(Fit::spca(["y"]))),
         ("rbf labels", named(Fit::spca(labels(LabelKernel::Rbf)))),
+        ("poly labels", named(Fit::spca(labels(LabelKernel::Poly)))),
         ("identity", named(Fit::spca(labels(LabelKernel::Identity)))),
         ("kpca", named(Fit::kpca(rbf))),
         ("cosine", named(Fit::kpca(KernelKind::Cosine))),

@@ -11,13 +11,13 @@ use std::sync::Arc;
 const N: usize = 90;
 const D: usize = 4;
 
-type Plain = dyn Fn(ArrayView1<'_, f64>, ArrayView1<'_, f64>) -> f64;
+pub type Plain = dyn Fn(ArrayView1<'_, f64>, ArrayView1<'_, f64>) -> f64;
 
 fn squared(x: ArrayView1<'_, f64>, y: ArrayView1<'_, f64>) -> f64 {
     x.iter().zip(y).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
-fn rbf(gamma: f64) -> Box<Plain> {
+pub fn rbf(gamma: f64) -> Box<Plain> {
     Box::new(move |x, y| (-gamma * squared(x, y)).exp())
 }
 
@@ -26,7 +26,7 @@ fn sigmoid() -> Box<Plain> {
     Box::new(|x: ArrayView1<'_, f64>, y: ArrayView1<'_, f64>| (0.05 * x.dot(&y) - 1.0).tanh())
 }
 
-fn gram(x: &Array2<f64>, y: &Array2<f64>, k: &Plain) -> Array2<f64> {
+pub fn gram(x: &Array2<f64>, y: &Array2<f64>, k: &Plain) -> Array2<f64> {
     Array2::from_shape_fn((x.nrows(), y.nrows()), |(i, j)| k(x.row(i), y.row(j)))
 }
 
@@ -60,7 +60,7 @@ fn fit(dir: &Workdir, options: &[&str]) -> Value {
 }
 
 /// rows × k.
-fn scores(dir: &Workdir, data: &str, k: usize) -> Array2<f64> {
+pub fn scores(dir: &Workdir, data: &str, k: usize) -> Array2<f64> {
     dir.ok(&["transform", "m", data, "-o", "s.parquet", "--quiet"]);
     dir.numbers("s.parquet", &names("pc", 1, k))
 }
@@ -453,7 +453,11 @@ fn labelled() -> (Workdir, Array2<f64>, Vec<usize>, Vec<f64>) {
 }
 
 /// K H K_y H K θ = λ K θ with ΘᵀKΘ = I, K cut to its rank: λ, and Θᵀk of the training rows.
-fn generalised(k: &Array2<f64>, ky: &Array2<f64>, components: usize) -> (Vec<f64>, Array2<f64>) {
+pub fn generalised(
+    k: &Array2<f64>,
+    ky: &Array2<f64>,
+    components: usize,
+) -> (Vec<f64>, Array2<f64>) {
     let n = k.nrows();
     let h = Array2::eye(n) - 1.0 / n as f64;
     let (values, vectors) = eigh(k);
@@ -996,7 +1000,7 @@ fn bad_input_gets_a_sentence() {
         run.stderr
     };
     for (options, words) in [
-        (&["--kernel", "gauss"][..], "[possible values: linear, poly, rbf, sigmoid, cosine]"),
+        (&["--kernel", "gauss"][..], "[possible values: linear, poly, rbf, sigmoid, cosine, "),
         (&["--gamma", "0"], "it must be a number greater than 0, or median"),
         (&["--gamma", "-1"], "it must be a number greater than 0, or median"),
         (&["--gamma", "NaN"], "it must be a number greater than 0, or median"),

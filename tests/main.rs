@@ -10,6 +10,7 @@ mod faults;
 mod forms;
 mod golden;
 mod kernel;
+mod label_kernels;
 mod memory;
 #[allow(dead_code)]
 mod oracle;

@@ -1,8 +1,8 @@
 //! The cross co-moment of features and numeric labels, in one pass.
 //!
 //! Enters: blocks with numeric labels y. Leaves: [`CrossMoments`]: Mᵀ = (XHΔ)ᵀ = Σ w (ψ−ψ̄)(x−μ)ᵀ,
-//! where ψ is y itself (linear kernel) or its random Fourier features (rbf kernel, Rahimi & Recht
-//! 2008). Holds 8·r·d bytes for r label features (twice that once a cell is missing), never a label
+//! where ψ is y itself (linear kernel; cosine where y is read at unit length), its monomials (poly) or
+//! its random Fourier features (rbf kernel, Rahimi & Recht 2008). Holds 8·r·d bytes for r label features (twice that once a cell is missing), never a label
 //! kernel.
 //!
 //! With P_rj = Σ w (ψ_r−ψ̄_r) over the rows where feature j is present and W_j their weight, moving
@@ -17,13 +17,13 @@
 use super::stored::{Parts, Restored, Stored};
 use super::{Accumulate, FeatureMoments, Moments, Shape, column_part};
 use crate::error::Result;
-use crate::kernel::Fourier;
+use crate::kernel::{Fourier, Monomials};
 use crate::source::{Block, Labels, MissingCell, dense};
 use ndarray::{Array1, Array2};
 use std::sync::Arc;
 
 /// What the labels are turned into.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum LabelMap {
     /// Themselves: K_y = YᵀY.
     Linear {
@@ -32,6 +32,8 @@ pub enum LabelMap {
     },
     /// Random features whose products are the rbf kernel, about.
     Fourier(Fourier),
+    /// Monomials, whose products are the polynomial kernel less a constant.
+    Poly(Monomials),
 }
 
 impl LabelMap {
@@ -45,6 +47,7 @@ impl LabelMap {
         match self {
             LabelMap::Linear { columns } => *columns,
             LabelMap::Fourier(fourier) => fourier.len(),
+            LabelMap::Poly(monomials) => monomials.len(),
         }
     }
 
@@ -58,6 +61,7 @@ impl LabelMap {
         match self {
             LabelMap::Linear { .. } => y,
             LabelMap::Fourier(fourier) => fourier.apply(y.view()),
+            LabelMap::Poly(monomials) => monomials.apply(y.view()),
         }
     }
 }
@@ -214,7 +218,7 @@ impl Accumulate for CrossMoment {
     }
 }
 
-/// Of numbers as they are; random features are not stored.
+/// Of numbers as they are; their features are not stored.
 impl Stored for CrossMoment {
     fn store(&self, at: &str, parts: &mut Parts) {
         parts.fact(at, "columns", self.map.len());

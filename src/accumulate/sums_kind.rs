@@ -21,7 +21,7 @@ pub struct SumsKind {
     /// Threads of a shared product.
     pub threads: usize,
     /// The means that missing cells take, where a pass has found them before. Such sums, and those
-    /// of random label features, are not stored.
+    /// of label features, are not stored.
     pub around: Option<Moments>,
 }
 
@@ -30,7 +30,7 @@ pub struct SumsKind {
 pub enum LabelSumsKind {
     /// Classes, up to a limit.
     Classes(ClassLimit),
-    /// Numbers, or random features of them.
+    /// Numbers, or features of them.
     Numbers(Arc<LabelMap>),
 }
 

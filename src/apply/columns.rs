@@ -30,9 +30,15 @@ impl OutputColumns {
     pub(super) fn new(
         table: &dyn Table,
         keep: &KeepColumns,
+        compute: Compute,
         computed: Vec<FieldRef>,
     ) -> Result<OutputColumns> {
-        let kept = kept_fields(table, keep, &computed)?;
+        let mut kept = kept_fields(table, keep)?;
+        if *keep == KeepColumns::All && !matches!(compute, Compute::Scores { .. }) {
+            // A reconstruction of rows computes their features again.
+            let again: HashSet<&String> = computed.iter().map(|c| c.name()).collect();
+            kept.retain(|f| !again.contains(f.name()));
+        }
         let mut seen = HashSet::new();
         match kept.iter().chain(&computed).find(|f| !seen.insert(f.name().as_str())) {
             None => Ok(OutputColumns { kept, computed }),
@@ -66,14 +72,10 @@ impl OutputColumns {
     }
 }
 
-fn kept_fields(
-    table: &dyn Table,
-    keep: &KeepColumns,
-    computed: &[FieldRef],
-) -> Result<Vec<FieldRef>> {
+fn kept_fields(table: &dyn Table, keep: &KeepColumns) -> Result<Vec<FieldRef>> {
     match keep {
         KeepColumns::None => Ok(Vec::new()),
-        KeepColumns::All => all_fields(table, computed),
+        KeepColumns::All => all_fields(table),
         KeepColumns::Columns(names) => {
             table.check_columns(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
             let schema = table.schema()?;
@@ -87,9 +89,8 @@ fn kept_fields(
     }
 }
 
-/// All columns but those that are computed under the same name: a reconstruction of rows computes
-/// their features again.
-fn all_fields(table: &dyn Table, computed: &[FieldRef]) -> Result<Vec<FieldRef>> {
+/// All columns, which must be those of every file.
+fn all_fields(table: &dyn Table) -> Result<Vec<FieldRef>> {
     if let Some(d) = table.differences().first() {
         let problem = format!(
             "{}; ⟦keep-all⟧ needs the same columns in every file, name them with ⟦keep⟧",
@@ -97,9 +98,7 @@ fn all_fields(table: &dyn Table, computed: &[FieldRef]) -> Result<Vec<FieldRef>>
         );
         return Err(Error::data(table.place_of(d), problem));
     }
-    let names: HashSet<&String> = computed.iter().map(|c| c.name()).collect();
-    let again = |f: &&FieldRef| !names.contains(f.name());
-    Ok(table.schema()?.fields().iter().filter(again).cloned().collect())
+    Ok(table.schema()?.fields().iter().cloned().collect())
 }
 
 /// The columns that are computed.

@@ -181,7 +181,7 @@ impl<'m, 't> ApplyPlan<'m, 't> {
         request.features.check(table)?;
         let ComponentCount { asked, k } = components;
         let computed = computed_fields(model, k, compute, output.dtype, output.prefix);
-        let columns = OutputColumns::new(table, output.keep, computed)?;
+        let columns = OutputColumns::new(table, output.keep, compute, computed)?;
         request.keep = columns.kept_names();
         let read = table.cost(&request)?;
         Ok(ApplyPlan {

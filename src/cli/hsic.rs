@@ -33,6 +33,8 @@ fn options(args: &HsicArgs) -> Hsic {
             columns: args.label.clone(),
             kernel: args.label_kernel,
             gamma: args.label_gamma,
+            coef0: args.label_coef0,
+            degree: args.label_degree,
             classes: args.classes,
             ..LabelOptions::default()
         },
@@ -50,6 +52,8 @@ fn as_json(args: &HsicArgs, result: &HsicResult, seconds: f64) -> serde_json::Va
         "columns": result.labels,
         "kernel": result.label_kernel,
         "gamma": result.label_gamma,
+        "coef0": result.label_coef0,
+        "degree": result.label_degree,
     });
     json!({
         "hsic": result.hsic,

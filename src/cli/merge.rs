@@ -21,7 +21,7 @@ pub(super) fn run(args: &MergeArgs, talk: &Talk) -> Result<()> {
     }
     for path in states {
         let next = State::load(path)?;
-        if args.skip_known && all.has_inputs_of(&next) {
+        if args.skip_known && all.has_inputs_of(&next).map_err(|e| within(path, e))? {
             talk.note(&Note::KnownState(path.display().to_string()));
             continue;
         }

@@ -32,7 +32,9 @@ fn as_json(plan: &Plan<'_>) -> serde_json::Value {
         json!({
             "columns": l.request.columns,
             "kernel": l.kernel,
-            "gamma": l.gamma,
+            "gamma": l.gamma(),
+            "coef0": l.coef0(),
+            "degree": l.degree(),
             "most_classes": plan.most_classes,
         })
     });
@@ -130,14 +132,17 @@ fn as_text(plan: &Plan<'_>, data: &Dataset) -> String {
 
 fn label_line(plan: &Plan<'_>) -> Option<String> {
     let labels = plan.problem.labels.read()?;
-    let gamma = labels.gamma.map_or_else(String::new, |g| format!(", gamma {g}"));
+    let mut constants = labels.gamma().map_or_else(String::new, |g| format!(", gamma {g}"));
+    if let (Some(c), Some(p)) = (labels.coef0(), labels.degree()) {
+        constants += &format!(", coef0 {c}, degree {p}");
+    }
     let room = match labels.request.read {
         LabelRead::Classes => {
             format!("; there is room for {} classes", thousands(plan.most_classes as u64))
         }
-        LabelRead::Numbers => String::new(),
+        LabelRead::Numbers | LabelRead::UnitNumbers => String::new(),
     };
-    Some(format!("{}, {} kernel{gamma}{room}", labels.name(), labels.kernel))
+    Some(format!("{}, {} kernel{constants}{room}", labels.name(), labels.kernel))
 }
 
 /// "1", "2", "2 to 30".

@@ -223,6 +223,8 @@ fn identity_outcome(solution: &Solution, moments: &Moments, columns: Vec<String>
         columns,
         kernel: LabelKernel::Identity,
         gamma: None,
+        coef0: None,
+        degree: None,
         features: None,
         approximation: None,
         n_classes: None,

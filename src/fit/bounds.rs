@@ -51,7 +51,17 @@ pub(crate) fn check(fit: &Fit) -> Result<()> {
     }
     threads(&fit.resources)?;
     positive("label-gamma", labels.gamma)?;
-    within("label-features", labels.features, 1..=MOST_LABEL_FEATURES)?;
+    if labels.coef0.is_some_and(|c| !(c >= 0.0 && c.is_finite())) {
+        return Error::misuse(
+            "⟦label-coef0⟧ must be 0 or more: with less, (γ yᵀy' + c)^p is no positive kernel",
+        );
+    }
+    if let Some(degree) = labels.degree {
+        within("label-degree", degree as usize, 1..=MOST_DEGREE)?;
+    }
+    if let Some(features) = labels.features {
+        within("label-features", features, 1..=MOST_LABEL_FEATURES)?;
+    }
     if iteration.tolerance.is_some_and(|t| !TOLERANCES.contains(&t)) {
         return Error::misuse("⟦tolerance⟧ is at least 1e-12 and less than 1");
     }
@@ -155,8 +165,13 @@ mod tests {
         fit.iteration.tolerance = Some(f64::NAN);
         wrong.push(fit);
         let mut fit = Fit::spca(["y"]);
-        fit.labels.features = 0;
+        fit.labels.features = Some(0);
         wrong.push(fit);
+        for (coef0, degree) in [(Some(-1.0), None), (Some(f64::NAN), None), (None, Some(0))] {
+            let mut fit = Fit::spca(["y"]);
+            (fit.labels.coef0, fit.labels.degree) = (coef0, degree);
+            wrong.push(fit);
+        }
         for fit in wrong {
             let refused = check(&fit).expect_err(&format!("{fit:?}"));
             assert_eq!(refused.exit_code(), 2);

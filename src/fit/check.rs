@@ -7,10 +7,12 @@ use super::basis::GivenBasis;
 use super::bounds;
 use super::given::check_square;
 use super::kernel_choice::KernelChoice;
-use super::options::{Fit, IterationOptions, ScoringOptions};
+use super::label_factor::{LabelFactor, kernel_function};
+use super::options::{DEFAULT_LABEL_FEATURES, Fit, IterationOptions, ScoringOptions};
 use crate::accumulate::Scaling;
 use crate::budget::Budget;
 use crate::error::{Error, Result};
+use crate::kernel::Kernel;
 use crate::model::Method;
 use crate::solve::Form;
 use crate::solve::rules::Components;
@@ -99,8 +101,10 @@ pub(crate) struct LabelProblem {
     /// Which columns, as classes or as numbers.
     pub(crate) request: LabelRequest,
     pub(crate) kernel: LabelKernel,
-    /// γ of the rbf kernel.
-    pub(crate) gamma: Option<f64>,
+    /// rbf, poly or cosine with its constants.
+    pub(crate) function: Option<Kernel>,
+    /// What K_y = ΔΔᵀ is made of.
+    pub(crate) factor: LabelFactor,
     /// For each column, whether it counts as a number beside classes.
     pub(crate) numeric: Vec<bool>,
     /// Random features that stand for rbf over many distinct labels.
@@ -115,15 +119,10 @@ impl LabelProblem {
         self.request.columns.join(", ")
     }
 
-    /// True when the linear kernel adds up over several columns, classes one-hot.
-    pub(crate) fn mixes_columns(&self) -> bool {
-        self.kernel == LabelKernel::Linear && self.request.columns.len() > 1
-    }
-
     /// True when the numbers of this column count as such, and not as names of classes.
     pub(crate) fn is_number(&self, column: usize) -> bool {
-        let beside_classes = self.gamma.is_some() || self.mixes_columns();
-        self.request.read == LabelRead::Numbers
+        let beside_classes = matches!(self.factor, LabelFactor::Distinct | LabelFactor::OneHot);
+        self.request.read != LabelRead::Classes
             || beside_classes && self.numeric.get(column) == Some(&true)
     }
 }
@@ -132,7 +131,7 @@ impl LabelProblem {
 pub(crate) fn default_label_kernel(read: LabelRead) -> LabelKernel {
     match read {
         LabelRead::Classes => LabelKernel::Delta,
-        LabelRead::Numbers => LabelKernel::Linear,
+        LabelRead::Numbers | LabelRead::UnitNumbers => LabelKernel::Linear,
     }
 }
 
@@ -315,39 +314,21 @@ pub(crate) fn label_problem(
     }
     let read = if classes { LabelRead::Classes } else { LabelRead::Numbers };
     let kernel = asked.unwrap_or(default_label_kernel(read));
-    let rbf = kernel == LabelKernel::Rbf;
-    if rbf {
-        check_rbf_labels(fit, table, columns)?;
-    }
+    let function = kernel_function(kernel, &fit.labels, columns.len());
+    let random = fit.labels.features.map(|features| (features, fit.seed));
+    let factor = LabelFactor::new(kernel, function, read, columns.len(), random)?;
     let is_number = |name: &String| {
         !fit.labels.classes && table.kind(name).is_some_and(|k| !labels::is_class(k))
     };
-    // Distinct values of an rbf label are classes whose distances count.
-    let read = if rbf { LabelRead::Classes } else { read };
     Ok(LabelProblem {
-        request: LabelRequest { columns: columns.to_vec(), read },
+        request: LabelRequest { columns: columns.to_vec(), read: factor.read(function, read) },
         kernel,
-        gamma: rbf.then(|| fit.labels.gamma.unwrap_or(1.0 / columns.len() as f64)),
+        function,
+        factor,
         numeric: columns.iter().map(is_number).collect(),
-        features: fit.labels.features,
+        features: fit.labels.features.unwrap_or(DEFAULT_LABEL_FEATURES),
         with_variance: fit.labels.with_variance,
     })
-}
-
-fn check_rbf_labels(fit: &Fit, table: &dyn Table, columns: &[String]) -> Result<()> {
-    let text = |name: &&String| matches!(table.kind(name), Some(ColumnKind::Other(_)));
-    if let Some(name) = columns.iter().find(text) {
-        return Error::misuse(format!(
-            "⟦label-kernel=rbf⟧ needs numbers, but label '{name}' is text; use delta"
-        ));
-    }
-    if fit.labels.classes {
-        return Error::misuse(
-            "⟦classes⟧ says that labels have no distances, and ⟦label-kernel=rbf⟧ is about them; \
-             leave one out",
-        );
-    }
-    Ok(())
 }
 
 fn scoring(fit: &Fit, options: &ScoringOptions, table: &dyn Table) -> Result<ScoringProblem> {

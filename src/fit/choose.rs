@@ -77,11 +77,17 @@ fn kernel_reason(kernel: KernelWork, work: &Workload) -> String {
         KernelRoute::Fourier(m) => {
             format!("{m} random features stand for the kernel: an approximation, as asked")
         }
+        KernelRoute::Supervised if kernel.given => {
+            "one product of the kernel matrix that is given with the labels".into()
+        }
         KernelRoute::Supervised => {
             "one product of the kernel matrix, made by tiles, with the labels".into()
         }
         _ if work.decomposes_whole() => {
             format!("the {n} × {n} kernel matrix is small enough to hold")
+        }
+        _ if kernel.given => {
+            format!("block Krylov on the {n} × {n} matrix that is given, read at each product")
         }
         _ => {
             let how = match kernel.spill {

@@ -79,8 +79,8 @@ pub(crate) struct LabelShape {
 pub(crate) struct LabelWork {
     /// Classes or label features (r), and which.
     pub(crate) shape: LabelShape,
-    /// True when the kernel is rbf, which may take a second pass.
-    pub(crate) rbf: bool,
+    /// True when the labels may take a second pass: rbf over too many distinct ones.
+    pub(crate) again: bool,
     /// True when S is gathered too.
     pub(crate) with_variance: bool,
 }
@@ -183,11 +183,16 @@ impl Workload {
             return (basis.passes, basis.passes);
         }
         let (least, most) = match (form, self.labels) {
+            // A look at a matrix that is given, then a reading for each product.
+            _ if self.kernel.is_some_and(|kernel| kernel.given) => {
+                let once = form != Form::Exact || self.decomposes_whole();
+                if once { (2, 2) } else { (2, 1 + self.max_passes) }
+            }
             (Form::Exact | Form::Direct, _) => (1, 1),
             (Form::Landmarks | Form::Fourier, _) => (2, 2),
             (Form::Primal, _) if self.route().is_some() => (2, 2),
             _ if self.route().is_some() => (1, 1),
-            (_, Some(labels)) => (1, 1 + usize::from(labels.rbf)),
+            (_, Some(labels)) => (1, 1 + usize::from(labels.again)),
             (Form::Dual, None) => {
                 let again = usize::from(self.nulls == Nulls::Drop && self.spool.is_none());
                 let copy = usize::from(self.spool.is_some());
@@ -405,7 +410,7 @@ impl Workload {
     /// The pass over all features that scores them, with or without their S.
     fn scoring_pass(&self, with_variance: bool) -> Option<Workload> {
         let ScoredWork { shape, d, read } = self.scored?;
-        let labels = Some(LabelWork { shape, rbf: false, with_variance });
+        let labels = Some(LabelWork { shape, again: false, with_variance });
         Some(Workload { labels, d, read, scored: None, kernel: None, ..*self })
     }
 

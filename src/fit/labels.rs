@@ -4,16 +4,17 @@
 
 use super::assemble::ModelContext;
 use super::check::LabelProblem;
+use super::label_factor::LabelFactor;
 use super::options::cores;
 use super::run::Run;
-use super::supervise::LISTED_CLASSES;
+use super::supervise::{LISTED_CLASSES, has_squares};
 use crate::collect::RowLabels;
 use crate::error::{Error, Result};
 use crate::kernel::Fourier;
 use crate::model::ClassReport;
 use crate::note::Note;
 use crate::solve::kernel_matrix::product_bytes;
-use crate::solve::supervised::{LabelKernel, label_factor, one_hot};
+use crate::solve::supervised::{label_factor, one_hot};
 use crate::source::Tally;
 use crate::source::labels::Class;
 use crate::words::megabytes;
@@ -42,11 +43,7 @@ impl Run<'_> {
         weights: Option<&Array1<f64>>,
     ) -> Result<LabelColumns> {
         let mut columns = match read {
-            RowLabels::Numbers(y) => LabelColumns {
-                rows: y.t().as_standard_layout().into_owned(),
-                bound: y.ncols(),
-                random: false,
-            },
+            RowLabels::Numbers(y) => self.number_columns(labels, y)?,
             RowLabels::Classes { ids, classes } => {
                 context.check_classes(classes, labels, "kernel supervised PCA")?;
                 self.class_columns(labels, ids, classes)?
@@ -54,13 +51,23 @@ impl Run<'_> {
         };
         let (r, n) = columns.rows.dim();
         self.room_for(r, n, labels)?;
+        if !has_squares(&columns.rows) {
+            return Err(self.refusal(labels.overflow()));
+        }
         match centre(&mut columns.rows, weights) {
             true => Ok(columns),
-            false => Err(self.refusal(format!(
-                "label '{}' is constant; there is nothing for rows to depend on",
-                labels.name()
-            ))),
+            false => Err(self
+                .refusal(format!("{}; there is nothing for rows to depend on", labels.constant()))),
         }
+    }
+
+    fn number_columns(&self, labels: &LabelProblem, y: &Array2<f64>) -> Result<LabelColumns> {
+        let LabelFactor::Numbers(map) = &labels.factor else {
+            return Err(Error::Internal("numbers were read where classes are wanted".into()));
+        };
+        self.room_for(map.len(), y.nrows(), labels)?;
+        let rows = map.apply(y.clone()).reversed_axes().as_standard_layout().into_owned();
+        Ok(LabelColumns { rows, bound: map.len(), random: labels.factor.is_random() })
     }
 
     fn class_columns(
@@ -77,29 +84,28 @@ impl Run<'_> {
             rows
         };
         self.room_for(classes.len().min(EXACT_LABELS), n, labels)?;
-        match labels.gamma {
-            Some(gamma) if classes.len() <= EXACT_LABELS => {
-                let (factor, values) = label_factor(classes, gamma, cores())?;
+        let one_hot = || one_hot(classes, &labels.numeric);
+        match (&labels.factor, labels.function) {
+            (LabelFactor::Distinct, Some(kernel)) if classes.len() <= EXACT_LABELS => {
+                let (factor, values) = label_factor(&one_hot(), kernel, cores())?;
                 let largest = values.iter().last().copied().unwrap_or(0.0);
                 let least = f64::EPSILON * values.len() as f64 * largest;
                 let first = values.iter().take_while(|v| **v <= least).count();
                 let rows = by_class(&factor.slice(s![first.., ..]).to_owned());
                 Ok(LabelColumns { rows, bound, random: false })
             }
-            Some(gamma) => self.random_columns(labels, ids, classes, gamma),
-            None if labels.mixes_columns() => {
-                let delta = one_hot(classes, &labels.numeric);
+            (LabelFactor::Distinct, _) => self.random_columns(labels, ids, classes),
+            (LabelFactor::OneHot, _) => {
+                let delta = one_hot();
                 let bound = delta.ncols();
                 let rows = by_class(&delta.reversed_axes().as_standard_layout().into_owned());
                 Ok(LabelColumns { rows, bound, random: false })
             }
-            None => {
+            (factor, _) => {
                 self.room_for(classes.len(), n, labels)?;
-                Ok(LabelColumns {
-                    rows: by_class(&Array2::eye(classes.len())),
-                    bound,
-                    random: false,
-                })
+                let scale = if let LabelFactor::Classes { scale } = factor { *scale } else { 1.0 };
+                let rows = by_class(&(Array2::eye(classes.len()) * scale.sqrt()));
+                Ok(LabelColumns { rows, bound, random: false })
             }
         }
     }
@@ -110,15 +116,17 @@ impl Run<'_> {
         labels: &LabelProblem,
         ids: &[u32],
         classes: &[Class],
-        gamma: f64,
     ) -> Result<LabelColumns> {
+        let Some(gamma) = labels.random_gamma() else {
+            return Err(self.refusal(labels.too_many_distinct()));
+        };
         let (columns, features) = (labels.request.columns.len(), labels.features);
         self.room_for(features, ids.len(), labels)?;
         let value = |(row, column): (usize, usize)| {
             classes[ids[row] as usize][column].number().unwrap_or(0.0)
         };
         let y = Array2::from_shape_fn((ids.len(), columns), value);
-        let exact = EXACT_LABELS;
+        let exact = Some(EXACT_LABELS);
         self.listener.note(&Note::LabelFeatures { exact, features, another_pass: false });
         let psi = Fourier::new(columns, features, gamma, self.plan.problem.seed).apply(y.view());
         let rows = psi.reversed_axes().as_standard_layout().into_owned();
@@ -188,7 +196,7 @@ fn centre(rows: &mut Array2<f64>, weights: Option<&Array1<f64>>) -> bool {
 
 /// True when classes, and not distances between them, are what the labels are.
 pub(super) fn are_classes(labels: &LabelProblem) -> bool {
-    labels.kernel != LabelKernel::Rbf
+    labels.factor != LabelFactor::Distinct
 }
 
 /// The mean scores (k × n) of each class.

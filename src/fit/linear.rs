@@ -2,6 +2,7 @@
 
 use super::assemble::Decomposition;
 use super::check::LabelProblem;
+use super::label_factor::LabelFactor;
 use super::labels::EXACT_LABELS;
 use super::run::{Run, label_sums};
 use super::sums_pass::{SumsPass, feature_moments, rows_stage};
@@ -69,13 +70,17 @@ impl Run<'_> {
     pub(super) fn supervised(&self, labels: &LabelProblem) -> Result<Decomposition> {
         let request = &self.plan.problem.request;
         let covariance = labels.with_variance;
-        let most = if labels.gamma.is_some() { EXACT_LABELS } else { usize::MAX };
-        let kind = label_sums(self.plan, &labels.request, most);
-        match (self.sums(request, covariance, Some(kind)), labels.gamma) {
+        let kind = label_sums(self.plan, labels);
+        match (self.sums(request, covariance, Some(kind)), labels.random_gamma()) {
             (Err(Error::TooManyClasses { .. }), Some(gamma)) => self.random_labels(labels, gamma),
+            (Err(Error::TooManyClasses { classes, .. }), None)
+                if labels.factor == LabelFactor::Distinct && classes >= EXACT_LABELS =>
+            {
+                Err(self.refusal(labels.too_many_distinct()))
+            }
             (sums, _) => {
                 let (sums, tally) = sums?;
-                self.context().supervise(labels, sums, tally, false)
+                self.context().supervise(labels, sums, tally, labels.factor.is_random())
             }
         }
     }
@@ -84,7 +89,7 @@ impl Run<'_> {
     fn random_labels(&self, labels: &LabelProblem, gamma: f64) -> Result<Decomposition> {
         let features = labels.features;
         self.listener.note(&Note::LabelFeatures {
-            exact: EXACT_LABELS,
+            exact: Some(EXACT_LABELS),
             features,
             another_pass: true,
         });

@@ -25,6 +25,7 @@ pub(crate) mod folds;
 pub(crate) mod given;
 mod kernel;
 pub(crate) mod kernel_choice;
+pub(crate) mod label_factor;
 pub(crate) mod labels;
 mod landmarks;
 mod linear;

@@ -1,5 +1,6 @@
 //! Options that were given and change nothing, or less than they seem.
 
+use super::label_factor::LabelFactor;
 use super::options::{Approximate, Fit, KernelOptions};
 use super::plan::Plan;
 use crate::kernel::KernelKind;
@@ -13,6 +14,7 @@ use crate::source::LabelRead;
 /// What is told before a fit runs.
 pub(super) fn notes(fit: &Fit, plan: &Plan<'_>) -> Vec<Note> {
     let mut notes = labels(fit);
+    notes.extend(label_kernel(fit, plan));
     notes.extend(kernels(fit, plan));
     let iterates = matches!(plan.taken().form, Form::Randomized | Form::Exact);
     if fit.iteration.allow_unconverged && !iterates {
@@ -42,7 +44,8 @@ pub(crate) fn labels(fit: &Fit) -> Vec<Note> {
     let options = &fit.labels;
     let supervised = fit.method.is_supervised();
     let scored = fit.scoring.is_some();
-    let rbf = supervised && options.kernel == Some(LabelKernel::Rbf);
+    let is = |kernel| supervised && options.kernel == Some(kernel);
+    let (rbf, poly) = (is(LabelKernel::Rbf), is(LabelKernel::Poly));
     let given = [
         (
             !options.columns.is_empty() && !supervised,
@@ -71,13 +74,47 @@ pub(crate) fn labels(fit: &Fit) -> Vec<Note> {
             "⟦classes⟧ has no effect without labels",
         ),
         (
-            options.gamma.is_some() && !rbf,
+            options.gamma.is_some() && !rbf && !poly,
             "label-gamma",
-            "⟦label-gamma⟧ has no effect without ⟦label-kernel=rbf⟧",
+            "⟦label-gamma⟧ has no effect without ⟦label-kernel=rbf⟧ or poly",
+        ),
+        (
+            options.coef0.is_some() && !poly,
+            "label-coef0",
+            "⟦label-coef0⟧ has no effect without ⟦label-kernel=poly⟧",
+        ),
+        (
+            options.degree.is_some() && !poly,
+            "label-degree",
+            "⟦label-degree⟧ has no effect without ⟦label-kernel=poly⟧",
+        ),
+        (
+            options.features.is_some() && !rbf,
+            "label-features",
+            "⟦label-features⟧ has no effect without ⟦label-kernel=rbf⟧",
         ),
     ];
     let told = given.into_iter().filter(|(given, ..)| *given);
     told.map(|(_, option, sentence)| no_effect(option, sentence)).collect()
+}
+
+/// What the kernel over labels turns out to be, given what they are.
+pub(crate) fn label_kernel(fit: &Fit, plan: &Plan<'_>) -> Vec<Note> {
+    let Some(labels) = plan.problem.labels.read() else { return Vec::new() };
+    let mut notes = Vec::new();
+    if let (LabelFactor::Classes { scale }, Some(function)) = (&labels.factor, labels.function) {
+        let kernel = function.kind().to_string();
+        notes.push(Note::LabelKernelIsDelta { kernel, scale: *scale });
+    }
+    if labels.factor.is_random() {
+        let features = labels.features;
+        notes.push(Note::LabelFeatures { exact: None, features, another_pass: false });
+    } else if labels.kernel == LabelKernel::Rbf && fit.labels.features.is_some() {
+        let sentence = "⟦label-features⟧ has no effect on labels that are classes: the rbf kernel \
+                        over them is exact";
+        notes.push(no_effect("label-features", sentence));
+    }
+    notes
 }
 
 fn kernels(fit: &Fit, plan: &Plan<'_>) -> Vec<Note> {

@@ -95,34 +95,26 @@ impl Default for ScalingOptions {
     }
 }
 
-/// Labels, and the kernel over them.
-#[derive(Debug, Clone, PartialEq)]
+/// Labels, and the kernel over them. Constants that are not given have defaults.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct LabelOptions {
     /// The columns.
     pub columns: Vec<String>,
     /// By default delta for text, bools and classes, linear for numbers.
     pub kernel: Option<LabelKernel>,
-    /// γ of the rbf kernel; by default 1 over the number of columns.
+    /// γ of rbf and poly; by default 1 over the number of columns.
     pub gamma: Option<f64>,
-    /// Random Fourier features that stand for rbf where there are many distinct labels.
-    pub features: usize,
+    /// c of poly, (γ yᵀy' + c)^p; by default 0.
+    pub coef0: Option<f64>,
+    /// p of poly; by default 3.
+    pub degree: Option<u32>,
+    /// Random Fourier features that stand for rbf over numbers. By default it is exact up to 1,000
+    /// distinct labels, and 1,000 features stand for it where there are more.
+    pub features: Option<usize>,
     /// Numbers are classes: equal or not.
     pub classes: bool,
     /// Of spca: gather the covariance too, to tell each component's share of the variance.
     pub with_variance: bool,
-}
-
-impl Default for LabelOptions {
-    fn default() -> LabelOptions {
-        LabelOptions {
-            columns: Vec::new(),
-            kernel: None,
-            gamma: None,
-            features: DEFAULT_LABEL_FEATURES,
-            classes: false,
-            with_variance: false,
-        }
-    }
 }
 
 impl<S: Into<String>, const N: usize> From<[S; N]> for LabelOptions {

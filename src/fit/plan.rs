@@ -8,6 +8,7 @@ use super::check::{FitProblem, LabelProblem, LabelUse};
 use super::choose::choose;
 use super::cost::{FormCost, KernelWork, LabelShape, LabelWork, ScoredWork, Workload, largest};
 use super::kernel_choice::KernelRoute;
+use super::label_factor::LabelFactor;
 use super::labels::EXACT_LABELS;
 use super::no_effect;
 use super::options::{Approximate, Fit};
@@ -266,17 +267,17 @@ pub(crate) fn is_single(features: &Features) -> bool {
 
 /// What labels are planned to hold: a guess where only the rows know, asked for again when they do.
 fn label_work(method: Method, labels: &LabelProblem) -> LabelWork {
-    let rbf = labels.gamma.is_some();
-    let classes = labels.request.read == LabelRead::Classes;
-    let vectors = match classes {
-        true if method == Method::Kspca => PLANNED_COLUMNS,
+    let vectors = match &labels.factor {
+        LabelFactor::Numbers(map) => map.len() as u64,
+        _ if method == Method::Kspca => PLANNED_COLUMNS,
         // As many as are factored, or the random features that stand for more.
-        true if rbf => (labels.features as u64).max(EXACT_LABELS as u64),
-        true => PLANNED_CLASSES,
-        false => labels.request.columns.len() as u64,
+        LabelFactor::Distinct => (labels.features as u64).max(EXACT_LABELS as u64),
+        LabelFactor::Classes { .. } | LabelFactor::OneHot => PLANNED_CLASSES,
     };
-    let shape = LabelShape { vectors, classes: classes && !rbf };
-    LabelWork { shape, rbf, with_variance: labels.with_variance }
+    let classes = matches!(labels.factor, LabelFactor::Classes { .. } | LabelFactor::OneHot);
+    let again = labels.random_gamma().is_some();
+    let shape = LabelShape { vectors, classes };
+    LabelWork { shape, again, with_variance: labels.with_variance }
 }
 
 fn kernel_work(problem: &FitProblem, n: u64, d: u64) -> Result<Option<KernelWork>> {

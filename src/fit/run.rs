@@ -13,8 +13,9 @@
 //! needed, those kept.
 
 use super::assemble::{Decomposition, FeatureScores, ModelContext, tally_notes};
-use super::check::{LabelUse, ScoringProblem};
-use super::labels::whole_number_notes;
+use super::check::{LabelProblem, LabelUse, ScoringProblem};
+use super::label_factor::LabelFactor;
+use super::labels::{EXACT_LABELS, whole_number_notes};
 use super::plan::Plan;
 use super::sums_pass::rows_stage;
 use crate::accumulate::{ClassLimit, LabelSumsKind, Moments};
@@ -176,9 +177,9 @@ impl Run<'_> {
         let same = problem
             .labels
             .read()
-            .filter(|l| l.request == scoring.label && l.gamma.is_none() && !l.with_variance);
+            .filter(|l| l.request == scoring.label && l.factor.is_plain() && !l.with_variance);
         let same = same.filter(|_| problem.kernel.is_none());
-        let kind = label_sums(plan, &scoring.label, usize::MAX);
+        let kind = request_sums(plan, &scoring.label);
         let (sums, tally) = self.sums(&request, plan.scores_with_covariance, Some(kind))?;
         let context = self.context();
         let Some(of_labels) = &sums.labels else {
@@ -221,12 +222,23 @@ impl Run<'_> {
     }
 }
 
-/// Which sums are made of these labels, in the memory of a plan, with at most so many classes.
-pub(crate) fn label_sums(plan: &Plan<'_>, labels: &LabelRequest, most: usize) -> LabelSumsKind {
+/// Which sums are made of these labels, in the memory of a plan.
+pub(crate) fn label_sums(plan: &Plan<'_>, labels: &LabelProblem) -> LabelSumsKind {
+    match &labels.factor {
+        LabelFactor::Numbers(map) => LabelSumsKind::Numbers(map.clone()),
+        LabelFactor::Distinct => {
+            LabelSumsKind::Classes(class_limit(plan, labels.name(), EXACT_LABELS))
+        }
+        LabelFactor::Classes { .. } | LabelFactor::OneHot => request_sums(plan, &labels.request),
+    }
+}
+
+/// Which sums are made of labels as they are read.
+fn request_sums(plan: &Plan<'_>, labels: &LabelRequest) -> LabelSumsKind {
     match labels.read {
-        LabelRead::Numbers => LabelSumsKind::linear(labels.columns.len()),
+        LabelRead::Numbers | LabelRead::UnitNumbers => LabelSumsKind::linear(labels.columns.len()),
         LabelRead::Classes => {
-            LabelSumsKind::Classes(class_limit(plan, labels.columns.join(", "), most))
+            LabelSumsKind::Classes(class_limit(plan, labels.columns.join(", "), usize::MAX))
         }
     }
 }

@@ -2,26 +2,29 @@
 //!
 //! | label kernel | sums | M = XHΔ |
 //! |---|---|---|
-//! | delta; linear over one column of classes | per class | W_c (μ_c − μ) |
-//! | linear over numbers | cross co-moment | Σ w (x−μ)(y−ȳ)ᵀ |
+//! | delta; any over one column of classes | per class | W_c (μ_c − μ), times √scale |
+//! | linear over numbers, cosine at unit length | cross co-moment | Σ w (x−μ)(y−ȳ)ᵀ |
+//! | poly over numbers | cross co-moment with monomials ψ | Σ w (x−μ)(ψ−ψ̄)ᵀ |
 //! | linear over several columns, some classes | per class | those times one-hot columns |
-//! | rbf, few distinct labels | per distinct label | those times L, K over the labels = LLᵀ |
-//! | rbf, many | cross co-moment with random Fourier features | Σ w (x−μ)(ψ−ψ̄)ᵀ |
+//! | others over several columns, some classes; rbf | per distinct label | those times L, K = LLᵀ |
+//! | rbf, many labels or features asked for | cross co-moment with random ψ | Σ w (x−μ)(ψ−ψ̄)ᵀ |
 //!
 //! Enters: [`LabelMoments`], and S where variances are wanted. Leaves: a [`Decomposition`]. Holds
 //! what the decomposition of the smaller side holds.
 
 use super::assemble::{Decomposition, FeatureScores, LabelOutcome, ModelContext};
 use super::check::{LabelProblem, ScoringProblem};
+use super::label_factor::LabelFactor;
 use super::options::cores;
 use crate::accumulate::{ClassMoments, LabelMoments, Moments, SumsResult};
+use crate::blas;
 use crate::error::Result;
 use crate::model::{ClassReport, LabelReport, ScoringReport};
 use crate::note::Note;
+use crate::solve::Solution;
 use crate::solve::rules::Components;
 use crate::solve::scoring;
-use crate::solve::supervised::{self, LabelKernel};
-use crate::solve::{Solution, supervised::one_hot};
+use crate::solve::supervised::{self, one_hot};
 use crate::source::labels::ClassValue;
 use crate::source::{LabelRead, Tally};
 use crate::words::count;
@@ -39,16 +42,25 @@ pub(crate) fn label_matrix(
         LabelMoments::Numbers(c) => return Ok((c.m.clone(), c.m.nrows())),
         LabelMoments::Classes(c) => c,
     };
-    if labels.mixes_columns() {
-        let delta = one_hot(&classes.classes, &labels.numeric);
-        let m = delta.t().dot(&classes.m).as_standard_layout().into_owned();
-        return Ok((m, delta.ncols()));
-    }
-    let m = match labels.gamma {
-        Some(gamma) => supervised::rbf_over_classes(classes, gamma, cores())?,
-        None => classes.m.clone(),
-    };
-    Ok((m, classes.classes.len().saturating_sub(1)))
+    let bound = classes.classes.len().saturating_sub(1);
+    let one_hot = || one_hot(&classes.classes, &labels.numeric);
+    Ok(match (&labels.factor, labels.function) {
+        (LabelFactor::OneHot, _) => {
+            let delta = one_hot();
+            (delta.t().dot(&classes.m).as_standard_layout().into_owned(), delta.ncols())
+        }
+        (LabelFactor::Distinct, Some(kernel)) => {
+            let (factor, _) = supervised::label_factor(&one_hot(), kernel, cores())?;
+            (blas::parallel(cores(), || factor.dot(&classes.m)), bound)
+        }
+        (LabelFactor::Classes { scale }, _) => (&classes.m * scale.sqrt(), bound),
+        _ => (classes.m.clone(), bound),
+    })
+}
+
+/// True when the products of these numbers are numbers too.
+pub(crate) fn has_squares(m: &Array2<f64>) -> bool {
+    m.iter().map(|v| v * v).sum::<f64>().is_finite()
 }
 
 impl ModelContext<'_> {
@@ -73,6 +85,9 @@ impl ModelContext<'_> {
             self.check_classes(&classes.classes, labels, "supervised PCA")?;
         }
         let (m, bound) = label_matrix(&of_labels, labels)?;
+        if !has_squares(&m) {
+            return Err(self.refusal(labels.overflow()));
+        }
         let (scaling, asked) = (self.scaling(), self.components);
         let solved = supervised::solve(m, &moments, scaling, asked, self.form, bound, cores());
         let solution = solved.map_err(|e| e.about(&self.place))?;
@@ -88,7 +103,7 @@ impl ModelContext<'_> {
             variances: s.map(|s| variances(&s, &solution) / freedom),
         };
         self.tell_capped(&solution, labels, bound);
-        let delta = labels.kernel == LabelKernel::Delta;
+        let delta = matches!(labels.factor, LabelFactor::Classes { .. });
         let many = |c: &&ClassMoments| delta && 2 * c.classes.len() as u64 > moments.rows;
         if let Some(c) = classes.filter(many) {
             let (classes, rows) = (c.classes.len(), moments.rows);
@@ -104,7 +119,7 @@ impl ModelContext<'_> {
                 "no feature depends on label '{name}': the features' means do not move with it"
             ),
             false => {
-                format!("label '{name}' is constant; there is nothing for features to depend on")
+                format!("{}; there is nothing for features to depend on", labels.constant())
             }
         })
     }
@@ -142,7 +157,9 @@ impl ModelContext<'_> {
         LabelReport {
             columns: labels.request.columns.clone(),
             kernel: labels.kernel,
-            gamma: labels.gamma,
+            gamma: labels.gamma(),
+            coef0: labels.coef0(),
+            degree: labels.degree(),
             features,
             approximation: features.map(|f| (1.0 / f as f64).sqrt()),
             n_classes: classes.map(|c| c.classes.len()),
@@ -167,8 +184,9 @@ impl ModelContext<'_> {
             LabelRead::Classes => {
                 format!("{} classes differ in at most {}", bound + 1, directions(bound))
             }
-            LabelRead::Numbers => {
-                let labels = count(bound as u64, "numeric label");
+            LabelRead::Numbers | LabelRead::UnitNumbers => {
+                let noun = if labels.factor.is_plain() { "numeric label" } else { "label feature" };
+                let labels = count(bound as u64, noun);
                 format!("{labels} can be told by at most {}", directions(bound))
             }
         };

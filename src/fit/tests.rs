@@ -88,7 +88,7 @@ fn memory_does_not_grow_with_rows_where_rows_stream() {
     }
     let labels = LabelWork {
         shape: LabelShape { vectors: 100, classes: true },
-        rbf: false,
+        again: false,
         with_variance: false,
     };
     let peak = |n| {
@@ -135,7 +135,7 @@ fn labels_take_sums_per_class_and_no_square() {
     for (d, r, t) in [(64, 10, 2), (1000, 100, 1), (5000, 2, 4)] {
         let labels = LabelWork {
             shape: LabelShape { vectors: r, classes: true },
-            rbf: false,
+            again: false,
             with_variance: false,
         };
         let work = Workload { labels: Some(labels), ..workload(1_000_000, d) };

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::fit::check::LabelProblem;
 use crate::fit::given::check_square;
 use crate::fit::kernel_choice::check_constants;
+use crate::fit::label_factor::LabelFactor;
 use crate::fit::no_effect;
 use crate::fit::{ColumnOptions, Fit, KernelOptions, LabelOptions, Plan};
 use crate::kernel::KernelKind;
@@ -30,7 +31,7 @@ impl Hsic {
             request.nulls = model.header.nulls.policy;
         }
         let planned = HsicPlan {
-            notes: self.notes(&fit, kind, model),
+            notes: self.notes(&fit, &plan, kind, model),
             plan,
             model,
             request,
@@ -43,7 +44,7 @@ impl Hsic {
         if kind.is_given() {
             planned.check_given()?;
         } else if !planned.streams() {
-            planned.check_pairs()?;
+            planned.check_pairs(planned.label_numbers())?;
         }
         Ok(planned)
     }
@@ -83,9 +84,16 @@ impl Hsic {
     }
 
     /// Options that were given and change nothing.
-    fn notes(&self, fit: &Fit, kind: KernelKind, model: Option<&Model>) -> Vec<Note> {
+    fn notes(
+        &self,
+        fit: &Fit,
+        plan: &Plan<'_>,
+        kind: KernelKind,
+        model: Option<&Model>,
+    ) -> Vec<Note> {
         let mut notes = no_effect::constants_of(&self.kernel, kind);
         notes.extend(no_effect::labels(fit));
+        notes.extend(no_effect::label_kernel(fit, plan));
         let ColumnOptions { include, exclude } = &self.columns;
         let of_model = "has no effect with ⟦model⟧, which has features of its own";
         let given = [
@@ -157,14 +165,23 @@ impl HsicPlan<'_> {
         check_square(self.kind, &self.request.features, self.plan.table)?;
         // Vectors of the first look, and what is read ahead is planned as for supervised PCA.
         let n = self.plan.table.rows();
-        let memory = MemoryPlan { phases: vec![pairs_phase(n, 8, 1, self.permutations)] };
+        let memory =
+            MemoryPlan { phases: vec![pairs_phase(n, 8, self.label_numbers(), self.permutations)] };
         memory.check(&self.plan.budget(), || "ask for fewer ⟦permutations⟧".into())
     }
 
-    /// Refuses rows and shuffles that the memory does not hold.
-    pub(super) fn check_pairs(&self) -> Result<()> {
+    /// Numbers that the labels of a row are, as far as metadata tells.
+    pub(super) fn label_numbers(&self) -> u64 {
+        let read = self.labels().map_or(1, |l| l.request.columns.len()) as u64;
+        match self.labels().map(|l| &l.factor) {
+            Some(LabelFactor::Numbers(map)) => read.max(map.len() as u64),
+            _ => read,
+        }
+    }
+
+    /// Refuses rows, with so many numbers as labels, and shuffles that the memory does not hold.
+    pub(super) fn check_pairs(&self, q: u64) -> Result<()> {
         let (n, d) = (self.plan.table.rows(), self.n_features() as u64);
-        let q = self.labels().map_or(1, |l| l.request.columns.len()) as u64;
         let memory = MemoryPlan { phases: vec![pairs_phase(n, d, q, self.permutations)] };
         memory.check(&self.plan.budget(), || {
             let all = megabytes(memory.peak_bytes());

@@ -3,21 +3,22 @@
 use super::plan::HsicPlan;
 use crate::accumulate::{Accumulate, Moments, SumsKind};
 use crate::collect::given::FirstLook;
-use crate::collect::{self, collect_all};
+use crate::collect::{RowLabels, collect_all};
 use crate::error::{Error, Result};
 use crate::fit::assemble::tally_notes;
 use crate::fit::check::{LabelProblem, LabelUse};
 use crate::fit::kernel_choice::{median_gamma, resolve};
-use crate::fit::labels::{EXACT_LABELS, whole_number_notes};
+use crate::fit::label_factor::LabelFactor;
+use crate::fit::labels::whole_number_notes;
 use crate::fit::run::label_sums;
 use crate::fit::sums_pass::{SumsPass, feature_moments, rows_stage};
-use crate::fit::supervise::label_matrix;
+use crate::fit::supervise::{has_squares, label_matrix};
 use crate::kernel::Kernel;
 use crate::listen::{Listener, Watch};
 use crate::note::Note;
 use crate::project::Projector;
 use crate::solve::hsic::{Dependence, LabelValues, Pairs, linear_traces, permutations};
-use crate::solve::supervised::{LabelKernel, one_hot};
+use crate::solve::supervised::{LabelKernel, one_hot, one_hot_width};
 use crate::source::place_of;
 use crate::source::{Block, LabelRead, MappedSource, Prepare, ReadRequest, Source, Tally};
 use crate::words::count;
@@ -45,8 +46,12 @@ pub struct HsicResult {
     pub labels: Vec<String>,
     /// The kernel over them.
     pub label_kernel: LabelKernel,
-    /// γ, if that is rbf.
+    /// γ, if that is rbf or poly.
     pub label_gamma: Option<f64>,
+    /// c, if that is poly.
+    pub label_coef0: Option<f64>,
+    /// p, if that is poly.
+    pub label_degree: Option<u32>,
 }
 
 impl HsicResult {
@@ -75,8 +80,8 @@ impl HsicPlan<'_> {
             false => self.pairs(listener)?,
             true => match self.streamed(listener) {
                 // Too many distinct labels to factor K_y: pair by pair, exactly.
-                Err(Error::TooManyClasses { .. }) if self.label_kernel() == LabelKernel::Rbf => {
-                    self.check_pairs()?;
+                Err(Error::TooManyClasses { .. }) if self.compares_distinct() => {
+                    self.check_pairs(self.label_numbers())?;
                     self.pairs(listener)?
                 }
                 result => result?,
@@ -99,7 +104,9 @@ impl HsicPlan<'_> {
             kernel,
             labels,
             label_kernel: self.label_kernel(),
-            label_gamma: self.labels().and_then(|l| l.gamma),
+            label_gamma: self.labels().and_then(|l| l.gamma()),
+            label_coef0: self.labels().and_then(|l| l.coef0()),
+            label_degree: self.labels().and_then(|l| l.degree()),
         })
     }
 
@@ -170,8 +177,7 @@ impl HsicPlan<'_> {
         listener: &dyn Listener,
     ) -> Result<(Moments, f64, Tally)> {
         self.plan.check()?;
-        let most = if labels.gamma.is_some() { EXACT_LABELS } else { usize::MAX };
-        let kind = label_sums(&self.plan, &labels.request, most);
+        let kind = label_sums(&self.plan, labels);
         let kind = SumsKind {
             features: source.n_features(),
             covariance: false,
@@ -187,6 +193,9 @@ impl HsicPlan<'_> {
             return Err(Error::Internal("a pass over labels has summed none".into()));
         };
         let (m, _) = label_matrix(&of_labels, labels)?;
+        if !has_squares(&m) {
+            return Err(Error::data(self.plan.table.place(), labels.overflow()));
+        }
         let squares = m.iter().map(|m| m * m).sum();
         Ok((of_labels.moments().clone(), squares, tally))
     }
@@ -216,28 +225,30 @@ impl HsicPlan<'_> {
             let mean = x.mean_axis(Axis(0)).unwrap_or_default();
             x -= &mean;
         }
-        let traces = self.traces(&x, &self.centred_labels(labels), kernel);
+        let traces = self.traces(&x, &labels.centred(), kernel);
         Ok(measure(traces, x.nrows(), kernel, tally))
     }
 
     /// tr(K H L H) for the labels as they are, then in other orders.
     fn traces(&self, x: &Array2<f64>, labels: &LabelValues, kernel: Kernel) -> Vec<f64> {
         let orders = permutations(x.nrows(), self.permutations, self.seed);
-        let factored = matches!(self.label_kernel(), LabelKernel::Delta | LabelKernel::Linear);
-        if factored && matches!(kernel, Kernel::Linear { .. }) {
-            return linear_traces(x, labels, &orders, self.threads);
-        }
-        self.dependence(x.nrows(), labels).traces(&Pairs { x, kernel }, &orders)
+        let traces = match labels.is_factored() && matches!(kernel, Kernel::Linear { .. }) {
+            true => linear_traces(x, labels, &orders, self.threads),
+            false => self.dependence(x.nrows(), labels).traces(&Pairs { x, kernel }, &orders),
+        };
+        self.scaled(traces)
     }
 
     fn dependence<'l>(&self, rows: usize, labels: &'l LabelValues) -> Dependence<'l> {
-        Dependence {
-            rows,
-            labels,
-            label_kernel: self.label_kernel(),
-            label_gamma: self.labels().and_then(|l| l.gamma).unwrap_or(1.0),
-            threads: self.threads,
+        Dependence { rows, labels, threads: self.threads }
+    }
+
+    /// Of a kernel over classes that is the delta kernel times a number.
+    fn scaled(&self, mut traces: Vec<f64>) -> Vec<f64> {
+        if let Some(LabelFactor::Classes { scale }) = self.labels().map(|l| &l.factor) {
+            traces.iter_mut().for_each(|t| *t *= scale);
         }
+        traces
     }
 
     /// Of a kernel matrix that is given: a look at it, then one pass for all orders.
@@ -246,17 +257,16 @@ impl HsicPlan<'_> {
         let rows = self.plan.given_rows(&*source, self.kind, listener);
         let FirstLook { diagonal, mean, labels, tally, .. } = rows.look(self.seed)?;
         self.check_rows(diagonal.len() as u64)?;
-        let labels = self.centred_labels(self.label_values(labels));
+        let labels = self.label_values(labels)?.centred();
         let orders = permutations(diagonal.len(), self.permutations, self.seed);
         let dependence = self.dependence(diagonal.len(), &labels);
         let traces = dependence.given_traces(&orders, mean, &|take| rows.read(take))?;
-        Ok(measure(traces, diagonal.len(), rows.kernel, tally))
+        Ok(measure(self.scaled(traces), diagonal.len(), rows.kernel, tally))
     }
 
-    /// Numbers less their mean under the linear kernel, of which H takes no notice.
-    fn centred_labels(&self, labels: LabelValues) -> LabelValues {
-        let linear = self.label_kernel() == LabelKernel::Linear;
-        if linear { labels.centred() } else { labels }
+    /// True when K_y is of the distinct labels, of which there may be too many to factor it.
+    fn compares_distinct(&self) -> bool {
+        self.labels().is_some_and(|l| l.factor == LabelFactor::Distinct)
     }
 
     fn check_rows(&self, rows: u64) -> Result<()> {
@@ -267,31 +277,47 @@ impl HsicPlan<'_> {
         Err(Error::data(self.plan.table.place(), problem))
     }
 
-    /// All rows and their labels; those of rbf as numbers.
+    /// All rows and their labels; those that have distances as numbers.
     fn rows(&self, listener: &dyn Listener) -> Result<(Array2<f64>, LabelValues, Tally)> {
         let source = self.source(self.reads_numbers())?;
         let crew = Crew { threads: self.plan.threads(), queue: 1 };
         let watch = Watch::new(listener, rows_stage(self.plan.table));
         let all = collect_all(&*source, self.plan.table.rows(), crew, &watch)?;
-        Ok((all.x, self.label_values(all.labels), all.tally))
+        Ok((all.x, self.label_values(all.labels)?, all.tally))
     }
 
     /// Labels of rbf are read as numbers.
     fn reads_numbers(&self) -> Option<LabelRead> {
-        (self.label_kernel() == LabelKernel::Rbf).then_some(LabelRead::Numbers)
+        let numbers = self.labels().is_some_and(|l| l.random_gamma().is_some());
+        numbers.then_some(LabelRead::Numbers)
     }
 
-    fn label_values(&self, labels: Option<collect::RowLabels>) -> LabelValues {
-        let mixed = self.labels().filter(|l| l.mixes_columns());
-        match (labels, mixed) {
-            (Some(collect::RowLabels::Classes { ids, classes }), Some(labels)) => {
+    fn label_values(&self, read: Option<RowLabels>) -> Result<LabelValues> {
+        let (Some(read), Some(labels)) = (read, self.labels()) else {
+            return Ok(LabelValues::Identity);
+        };
+        let linear = Kernel::Linear { coef0: 0.0 };
+        Ok(match (read, &labels.factor) {
+            (RowLabels::Classes { ids, classes }, LabelFactor::OneHot | LabelFactor::Distinct) => {
                 let rows: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
-                LabelValues::Numbers(one_hot(&classes, &labels.numeric).select(Axis(0), &rows))
+                // Of the distinct labels, and of all rows.
+                self.check_pairs(2 * one_hot_width(&classes, &labels.numeric) as u64)?;
+                let distinct = one_hot(&classes, &labels.numeric);
+                let function = labels.function.unwrap_or(linear);
+                LabelValues::Numbers(distinct.select(Axis(0), &rows), function)
             }
-            (Some(collect::RowLabels::Classes { ids, .. }), None) => LabelValues::Classes(ids),
-            (Some(collect::RowLabels::Numbers(y)), _) => LabelValues::Numbers(y),
-            (None, _) => LabelValues::Numbers(Array2::zeros((0, 1))),
-        }
+            (RowLabels::Classes { ids, .. }, _) => LabelValues::Classes(ids),
+            (RowLabels::Numbers(y), LabelFactor::Numbers(map)) => {
+                let psi = map.apply(y);
+                if !has_squares(&psi) {
+                    return Err(Error::data(self.plan.table.place(), labels.overflow()));
+                }
+                LabelValues::Numbers(psi, linear)
+            }
+            (RowLabels::Numbers(y), _) => {
+                LabelValues::Numbers(y, labels.function.unwrap_or(linear))
+            }
+        })
     }
 }
 

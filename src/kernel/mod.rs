@@ -5,7 +5,8 @@
 //! that rbf feels are compared by differences (`near`). Holds the tile.
 //!
 //! [`Comparands`] are rows that many others are compared with, [`KernelMap`] what a kernel model
-//! does with them, [`Fourier`] random features that stand for the rbf kernel.
+//! does with them, [`Fourier`] random features that stand for the rbf kernel, [`Monomials`] features
+//! that are the polynomial one.
 //!
 //! | kernel | k(x, y) | flags |
 //! |---|---|---|
@@ -20,6 +21,7 @@
 mod comparands;
 mod fourier;
 mod map;
+mod monomials;
 mod near;
 pub(crate) mod ridge;
 mod simd;
@@ -28,9 +30,10 @@ pub(crate) use comparands::Comparands;
 pub use fourier::Fourier;
 pub(crate) use map::Comparer;
 pub use map::{Basis, KernelMap};
+pub use monomials::Monomials;
 pub use ridge::Ridge;
 
-use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, s};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut2, s};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -218,6 +221,46 @@ impl Kernel {
             _ => None,
         }
     }
+
+    /// c₁ of linear, c₂ of poly and sigmoid.
+    pub fn coef0(&self) -> Option<f64> {
+        match *self {
+            Kernel::Linear { coef0 }
+            | Kernel::Poly { coef0, .. }
+            | Kernel::Sigmoid { coef0, .. } => Some(coef0),
+            _ => None,
+        }
+    }
+
+    /// c₃ of poly.
+    pub fn degree(&self) -> Option<u32> {
+        match *self {
+            Kernel::Poly { degree, .. } => Some(degree),
+            _ => None,
+        }
+    }
+
+    /// k(x, y), of two rows alone: no product takes digits from a distance.
+    pub(crate) fn of(&self, x: ArrayView1<'_, f64>, y: ArrayView1<'_, f64>) -> f64 {
+        match *self {
+            Kernel::Precomputed | Kernel::Distances => {
+                unreachable!("what is given is not compared")
+            }
+            Kernel::Linear { coef0 } => x.dot(&y) + coef0,
+            Kernel::Poly { gamma, coef0, degree } => {
+                (gamma * x.dot(&y) + coef0).powi(degree as i32)
+            }
+            Kernel::Rbf { gamma } => {
+                let distance: f64 = x.iter().zip(y).map(|(a, b)| (a - b) * (a - b)).sum();
+                (-gamma * distance).exp()
+            }
+            Kernel::Sigmoid { gamma, coef0 } => (gamma * x.dot(&y) + coef0).tanh(),
+            Kernel::Cosine => {
+                let lengths = (x.dot(&x) * y.dot(&y)).sqrt();
+                if lengths > 0.0 { x.dot(&y) / lengths } else { 0.0 }
+            }
+        }
+    }
 }
 
 impl std::fmt::Display for KernelKind {
@@ -285,6 +328,7 @@ mod tests {
             for ((i, j), t) in tile.indexed_iter() {
                 let expected = plain(&kernel, &x.row(i).to_vec(), &y.row(j).to_vec());
                 assert!((t - expected).abs() < 1e-14, "{kernel:?} {i} {j}: {t} against {expected}");
+                assert!((kernel.of(x.row(i), y.row(j)) - expected).abs() < 1e-14);
             }
         }
     }

@@ -234,6 +234,8 @@ mod tests {
             columns: vec!["species".into()],
             kernel: LabelKernel::Delta,
             gamma: None,
+            coef0: None,
+            degree: None,
             features: None,
             approximation: None,
             n_classes: Some(2),

@@ -188,8 +188,14 @@ pub struct LabelReport {
     pub columns: Vec<String>,
     /// The kernel over them.
     pub kernel: LabelKernel,
-    /// γ of the rbf kernel.
+    /// γ of the rbf and the poly kernel.
     pub gamma: Option<f64>,
+    /// c of the poly kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coef0: Option<f64>,
+    /// p of the poly kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degree: Option<u32>,
     /// Random Fourier features that stand for it, if any.
     pub features: Option<usize>,
     /// About how far an entry of K_y is off for that.

@@ -114,12 +114,19 @@ pub enum Note {
     },
     /// Random Fourier features stand for the rbf kernel over labels.
     LabelFeatures {
-        /// Distinct labels up to which it is exact.
-        exact: usize,
+        /// Distinct labels up to which it is exact; none where the features were asked for.
+        exact: Option<usize>,
         /// How many stand for it.
         features: usize,
         /// True when they take another pass.
         another_pass: bool,
+    },
+    /// Labels are classes, over which this kernel is the delta kernel times a number.
+    LabelKernelIsDelta {
+        /// "rbf", "poly", "cosine".
+        kernel: String,
+        /// The number.
+        scale: f64,
     },
     /// γ was left to the default.
     DefaultGamma {
@@ -227,6 +234,8 @@ pub enum Note {
     },
     /// Files that a state has already were passed over.
     KnownFiles(u64),
+    /// A file was added whose name is in the state with other content.
+    AnotherOfThatName(String),
     /// A state whose inputs are all there already was passed over.
     KnownState(String),
     /// Groups did not fit the memory together.
@@ -300,6 +309,7 @@ impl Note {
             | Note::Resumed { .. }
             | Note::KnownFiles(_)
             | Note::KnownState(_)
+            | Note::AnotherOfThatName(_)
             | Note::GroupsSwapped { .. }
             | Note::FilesKept { .. }
             | Note::RidgeLoss(_)

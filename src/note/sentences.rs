@@ -108,11 +108,20 @@ impl Note {
                 format!("kept {kept} of {asked} components: {why}")
             }
             Note::LabelFeatures { exact, features, another_pass } => format!(
-                "more than {} distinct labels, so the rbf kernel over them is approximated by \
-                 {features} random features (an entry is off by about {:.1e}){}",
-                exact,
+                "{} is approximated by {features} random features (an entry is off by about \
+                 {:.1e}){}",
+                match exact {
+                    Some(n) =>
+                        format!("more than {n} distinct labels, so the rbf kernel over them"),
+                    None => "as ⟦label-features⟧ asks, the rbf kernel over labels".into(),
+                },
                 (1.0 / *features as f64).sqrt(),
                 if *another_pass { "; one more pass" } else { "" }
+            ),
+            Note::LabelKernelIsDelta { kernel, scale } => format!(
+                "labels are classes, over which the {kernel} kernel is the delta kernel times {}: \
+                 the directions are the same",
+                five_digits(*scale)
             ),
             Note::NotOrthonormal(by) => format!(
                 "ΘᵀKΘ differs from I by {by:.1e}: the last components are near rounding, ask for \
@@ -232,6 +241,10 @@ impl Note {
             Note::KnownFiles(files) => {
                 format!("{} in the state already, passed over", count(*files, "file"))
             }
+            Note::AnotherOfThatName(path) => format!(
+                "{path} is in the state with other content, which stays in the sums; if it was \
+                 overwritten, take that out with subtract and a state of the old content"
+            ),
             Note::KnownState(path) => {
                 format!("{path}: all its inputs are there already, passed over")
             }

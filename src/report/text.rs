@@ -112,12 +112,15 @@ fn basis_line(basis: &BasisReport, page: &mut String) {
 }
 
 fn label_line(label: &LabelReport, page: &mut String) {
-    let gamma = label.gamma.map_or_else(String::new, |g| format!(", gamma {g}"));
+    let mut constants = label.gamma.map_or_else(String::new, |g| format!(", gamma {g}"));
+    if let (Some(c), Some(p)) = (label.coef0, label.degree) {
+        constants += &format!(", coef0 {c}, degree {p}");
+    }
     let features = label.features.map_or_else(String::new, |f| format!(", by {f} random features"));
     let classes = label.n_classes.map_or_else(String::new, |c| format!(", {c} classes"));
     let _ = writeln!(
         page,
-        "label {}: {} kernel{gamma}{features}{classes}",
+        "label {}: {} kernel{constants}{features}{classes}",
         label.columns.join(", "),
         label.kernel
     );

@@ -18,7 +18,6 @@
 //! less their mean.
 
 use super::kernel_matrix::TakeRows;
-use super::supervised::LabelKernel;
 use crate::blas;
 use crate::error::Result;
 use crate::kernel::Kernel;
@@ -33,17 +32,19 @@ const TILE: usize = 256;
 /// Labels of all rows.
 #[derive(Debug, Clone)]
 pub(crate) enum LabelValues {
-    /// Ids of classes.
+    /// None that are looked at: a row is like itself alone.
+    Identity,
+    /// Ids of classes: equal or not.
     Classes(Vec<u32>),
-    /// n × q.
-    Numbers(Array2<f64>),
+    /// n × q, and the kernel over them.
+    Numbers(Array2<f64>, Kernel),
 }
 
 impl LabelValues {
     /// Numbers less their mean, of which H takes no notice under the linear kernel.
     pub(crate) fn centred(self) -> LabelValues {
         match self {
-            LabelValues::Numbers(mut y) if y.nrows() > 0 => {
+            LabelValues::Numbers(mut y, kernel @ Kernel::Linear { .. }) if y.nrows() > 0 => {
                 for mut column in y.columns_mut() {
                     // Twice: the second round takes out the rounding of the first mean.
                     for _ in 0..2 {
@@ -51,26 +52,27 @@ impl LabelValues {
                         column -= mean;
                     }
                 }
-                LabelValues::Numbers(y)
+                LabelValues::Numbers(y, kernel)
             }
             other => other,
         }
     }
 
     /// L_ij.
-    fn kernel(&self, kernel: LabelKernel, gamma: f64, i: usize, j: usize) -> f64 {
-        match (self, kernel) {
-            (_, LabelKernel::Identity) => f64::from(u8::from(i == j)),
-            (LabelValues::Classes(ids), _) => f64::from(u8::from(ids[i] == ids[j])),
-            (LabelValues::Numbers(y), LabelKernel::Rbf) => {
-                let distance: f64 =
-                    y.row(i).iter().zip(y.row(j)).map(|(a, b)| (a - b) * (a - b)).sum();
-                (-gamma * distance).exp()
-            }
-            (LabelValues::Numbers(y), LabelKernel::Delta) => {
-                f64::from(u8::from(y.row(i) == y.row(j)))
-            }
-            (LabelValues::Numbers(y), _) => y.row(i).dot(&y.row(j)),
+    fn kernel(&self, i: usize, j: usize) -> f64 {
+        match self {
+            LabelValues::Identity => f64::from(u8::from(i == j)),
+            LabelValues::Classes(ids) => f64::from(u8::from(ids[i] == ids[j])),
+            LabelValues::Numbers(y, kernel) => kernel.of(y.row(i), y.row(j)),
+        }
+    }
+
+    /// True when K_y is a product of columns that are at hand.
+    pub(crate) fn is_factored(&self) -> bool {
+        match self {
+            LabelValues::Identity => false,
+            LabelValues::Classes(_) => true,
+            LabelValues::Numbers(_, kernel) => matches!(kernel, Kernel::Linear { .. }),
         }
     }
 }
@@ -81,10 +83,6 @@ pub(crate) struct Dependence<'a> {
     pub rows: usize,
     /// The labels.
     pub labels: &'a LabelValues,
-    /// The kernel over them.
-    pub label_kernel: LabelKernel,
-    /// γ, if that is rbf.
-    pub label_gamma: f64,
     /// Workers.
     pub threads: usize,
 }
@@ -123,7 +121,8 @@ pub(crate) fn linear_traces(
             }
             sums.iter().map(|s| s * s).sum::<f64>()
         }
-        LabelValues::Numbers(y) => {
+        LabelValues::Identity => x.iter().map(|x| x * x).sum(),
+        LabelValues::Numbers(y, _) => {
             let places: Vec<usize> = order.iter().map(|at| *at as usize).collect();
             y.select(ndarray::Axis(0), &places).t().dot(x).iter().map(|m| m * m).sum()
         }
@@ -200,7 +199,7 @@ impl Dependence<'_> {
                 let product = |order: &Vec<u32>| {
                     let own = order[first + i] as usize;
                     let both = row.iter().zip(order);
-                    both.map(|(k, j)| k * self.label(own, *j as usize)).sum::<f64>()
+                    both.map(|(k, j)| k * self.labels.kernel(own, *j as usize)).sum::<f64>()
                 };
                 (row.sum(), orders.iter().map(product).collect::<Vec<f64>>())
             };
@@ -212,10 +211,6 @@ impl Dependence<'_> {
             Ok(())
         })?;
         Ok(self.centred(&k, &products, orders))
-    }
-
-    fn label(&self, i: usize, j: usize) -> f64 {
-        self.labels.kernel(self.label_kernel, self.label_gamma, i, j)
     }
 
     /// Row sums of K and ΣK∘L under each order → traces.
@@ -234,8 +229,9 @@ impl Dependence<'_> {
     fn part(&self, (i, j): (usize, usize), k: Array2<f64>, orders: &[Vec<u32>]) -> Part {
         let twice = if i == j { 1.0 } else { 2.0 };
         let product = |order: &Vec<u32>| {
-            let label =
-                |a: usize, b: usize| self.label(order[i + a] as usize, order[j + b] as usize);
+            let label = |a: usize, b: usize| {
+                self.labels.kernel(order[i + a] as usize, order[j + b] as usize)
+            };
             twice * k.indexed_iter().map(|((a, b), k)| k * label(a, b)).sum::<f64>()
         };
         Part {
@@ -252,20 +248,18 @@ impl Dependence<'_> {
     /// l_i: by counting for classes, by a sum for the linear kernel, pair by pair for rbf.
     fn label_sums(&self) -> Vec<f64> {
         let n = self.rows;
-        match (self.labels, self.label_kernel) {
-            (_, LabelKernel::Identity) => vec![1.0; n],
-            (LabelValues::Classes(ids), _) => {
+        match self.labels {
+            LabelValues::Identity => vec![1.0; n],
+            LabelValues::Classes(ids) => {
                 let mut counts = std::collections::HashMap::new();
                 ids.iter().for_each(|id| *counts.entry(id).or_insert(0.0) += 1.0);
                 ids.iter().map(|id| counts[id]).collect()
             }
-            (LabelValues::Numbers(y), LabelKernel::Linear) => {
+            LabelValues::Numbers(y, Kernel::Linear { .. }) => {
                 y.dot(&y.sum_axis(ndarray::Axis(0))).to_vec()
             }
-            (LabelValues::Numbers(_), kernel) => {
-                let row = |i: usize| {
-                    (0..n).map(|j| self.labels.kernel(kernel, self.label_gamma, i, j)).sum()
-                };
+            LabelValues::Numbers(..) => {
+                let row = |i: usize| (0..n).map(|j| self.labels.kernel(i, j)).sum();
                 (0..n).map(row).collect()
             }
         }

@@ -16,12 +16,14 @@
 use super::rules::{Components, Rules};
 use super::spectrum::{self, rank_tolerance};
 use super::{Certificate, Form, Scaling, Solution};
-use crate::accumulate::{ClassMoments, Moments};
+use crate::accumulate::Moments;
 use crate::blas;
 use crate::error::Result;
+use crate::kernel::Kernel;
 use crate::source::labels::{Class, ClassValue};
 use ndarray::{Array1, Array2, Axis};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The kernel over labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +36,10 @@ pub enum LabelKernel {
     Linear,
     /// exp(−γ‖y − y'‖²).
     Rbf,
+    /// (γ yᵀy' + c)^p.
+    Poly,
+    /// yᵀy' / (‖y‖ ‖y'‖).
+    Cosine,
     /// 1 for a row with itself: plain PCA.
     Identity,
 }
@@ -44,6 +50,8 @@ impl std::fmt::Display for LabelKernel {
             LabelKernel::Delta => "delta",
             LabelKernel::Linear => "linear",
             LabelKernel::Rbf => "rbf",
+            LabelKernel::Poly => "poly",
+            LabelKernel::Cosine => "cosine",
             LabelKernel::Identity => "identity",
         })
     }
@@ -118,9 +126,8 @@ fn max_residual(m: &Array2<f64>, u: &Array2<f64>, values: &Array1<f64>) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// The rows of Δ for the linear kernel over several label columns, one per class: one-hot for
-/// columns whose values are classes, the number itself for the others. For one column of classes
-/// that is the identity: the delta kernel.
+/// Labels as rows of numbers, one per class: one-hot for columns whose values are classes, the
+/// number itself for the others. For one column of classes that is the identity: the delta kernel.
 pub(crate) fn one_hot(classes: &[Class], numeric: &[bool]) -> Array2<f64> {
     let mut columns: Vec<Array1<f64>> = Vec::new();
     for (at, numeric) in numeric.iter().enumerate() {
@@ -128,10 +135,8 @@ pub(crate) fn one_hot(classes: &[Class], numeric: &[bool]) -> Array2<f64> {
             columns.push(classes.iter().map(|c| c[at].number().unwrap_or(0.0)).collect());
             continue;
         }
-        let values: std::collections::BTreeSet<&ClassValue> =
-            classes.iter().map(|c| &c[at]).collect();
         columns.extend(
-            values
+            distinct_values(classes, at)
                 .into_iter()
                 .map(|v| classes.iter().map(|c| f64::from(u8::from(c[at] == *v))).collect()),
         );
@@ -139,34 +144,71 @@ pub(crate) fn one_hot(classes: &[Class], numeric: &[bool]) -> Array2<f64> {
     Array2::from_shape_fn((classes.len(), columns.len()), |(c, r)| columns[r][c])
 }
 
-/// K over the distinct labels = LLᵀ, so that Δ = (one-hot) L: Lᵀ times the class sums is Mᵀ for the
-/// rbf kernel.
-pub(crate) fn rbf_over_classes(
-    sums: &ClassMoments,
-    gamma: f64,
-    threads: usize,
-) -> Result<Array2<f64>> {
-    let (factor, _) = label_factor(&sums.classes, gamma, threads)?;
-    Ok(blas::parallel(threads, || factor.dot(&sums.m)))
+/// How many numbers a row of [`one_hot`] has.
+pub(crate) fn one_hot_width(classes: &[Class], numeric: &[bool]) -> usize {
+    let width = |(at, numeric): (usize, &bool)| {
+        if *numeric { 1 } else { distinct_values(classes, at).len() }
+    };
+    numeric.iter().enumerate().map(width).sum()
 }
 
-/// Lᵀ with K = LLᵀ over the distinct labels, and the eigenvalues of K, ascending, that its rows
-/// belong to.
+fn distinct_values(classes: &[Class], column: usize) -> BTreeSet<&ClassValue> {
+    classes.iter().map(|c| &c[column]).collect()
+}
+
+/// Lᵀ with K = LLᵀ over distinct labels (rows of [`one_hot`]), and the eigenvalues of K, ascending,
+/// that its rows belong to. Δ = (which label) L: Lᵀ times the sums per label is Mᵀ.
 pub(crate) fn label_factor(
-    classes: &[Class],
-    gamma: f64,
+    labels: &Array2<f64>,
+    kernel: Kernel,
     threads: usize,
 ) -> Result<(Array2<f64>, Array1<f64>)> {
-    let points: Vec<Vec<f64>> =
-        classes.iter().map(|c| c.iter().filter_map(|v| v.number()).collect()).collect();
-    let distance =
-        |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>();
-    let c = points.len();
-    let kernel =
-        Array2::from_shape_fn((c, c), |(i, j)| (-gamma * distance(&points[i], &points[j])).exp());
-    let (values, vectors) = blas::parallel(threads, || blas::eigh(kernel))?;
+    let c = labels.nrows();
+    let k = Array2::from_shape_fn((c, c), |(i, j)| kernel.of(labels.row(i), labels.row(j)));
+    let (values, vectors) = blas::parallel(threads, || blas::eigh(k))?;
     // Lᵀ = Ω^½ Qᵀ; what rounding makes negative is 0.
     let mut factor = vectors;
     factor.rows_mut().into_iter().zip(&values).for_each(|(mut row, v)| row *= v.max(0.0).sqrt());
     Ok((factor, values))
+}
+
+/// Over one column of classes, one-hot, a kernel has one value a for equal labels and one value b for
+/// others: it is (a − b) δ + b, and H takes b out. This is a − b.
+pub(crate) fn scale_over_classes(kernel: Kernel) -> f64 {
+    match kernel {
+        // ‖y − y'‖² = 2.
+        Kernel::Rbf { gamma } => -(-2.0 * gamma).exp_m1(),
+        Kernel::Poly { gamma, coef0, degree } if coef0 > 0.0 => {
+            // (γ + c)^p − c^p, of which a small γ keeps its digits.
+            let p = f64::from(degree);
+            coef0.powi(degree as i32) * (p * (gamma / coef0).ln_1p()).exp_m1()
+        }
+        Kernel::Poly { gamma, degree, .. } => gamma.powi(degree as i32),
+        Kernel::Sigmoid { gamma, coef0 } => (gamma + coef0).tanh() - coef0.tanh(),
+        _ => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn over_classes_every_kernel_is_delta_times_its_scale() {
+        let rows = Array2::<f64>::eye(2);
+        for kernel in [
+            Kernel::Linear { coef0: 3.0 },
+            Kernel::Cosine,
+            Kernel::Rbf { gamma: 0.4 },
+            Kernel::Poly { gamma: 0.4, coef0: 0.0, degree: 3 },
+            Kernel::Poly { gamma: 0.4, coef0: 1.5, degree: 3 },
+            Kernel::Sigmoid { gamma: 0.4, coef0: -0.1 },
+        ] {
+            let value =
+                |i, j| kernel.of(rows.row(0), rows.row(i)) - kernel.of(rows.row(0), rows.row(j));
+            assert!((scale_over_classes(kernel) - value(0, 1)).abs() < 1e-15, "{kernel}");
+        }
+        let little = Kernel::Poly { gamma: 1e-12, coef0: 2.0, degree: 3 };
+        assert!((scale_over_classes(little) / 12e-12 - 1.0).abs() < 1e-11);
+    }
 }

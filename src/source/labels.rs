@@ -35,6 +35,8 @@ pub enum LabelRead {
     Classes,
     /// Numbers with distances.
     Numbers,
+    /// Numbers, those of a row divided by their length: directions.
+    UnitNumbers,
 }
 
 /// One value of a class.
@@ -158,10 +160,14 @@ pub(crate) fn read(
     let mut missing = vec![false; rows];
     let columns = arrays.iter().zip(&request.columns);
     let labels = match request.read {
-        LabelRead::Numbers => {
+        LabelRead::Numbers | LabelRead::UnitNumbers => {
             let mut y = Array2::zeros((rows, arrays.len()));
             for (target, (array, name)) in y.columns_mut().into_iter().zip(columns) {
                 read_numbers(array, name, &place, target, &mut missing)?;
+            }
+            if request.read == LabelRead::UnitNumbers {
+                let name = request.columns.join(", ");
+                to_unit_length(&mut y, &missing).map_err(|row| no_direction(place(&name, row)))?;
             }
             Labels::Numbers(y)
         }
@@ -197,6 +203,27 @@ fn read_numbers(
         }
     }
     Ok(())
+}
+
+/// Divides rows by their length; those that are missing stay as they are. A row of zeros is an error.
+fn to_unit_length(y: &mut Array2<f64>, missing: &[bool]) -> std::result::Result<(), usize> {
+    for (row, mut y) in y.rows_mut().into_iter().enumerate().filter(|(row, _)| !missing[*row]) {
+        let largest = y.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        if largest == 0.0 {
+            return Err(row);
+        }
+        // By the largest first: squares of numbers near the ends of the range have none.
+        y /= largest;
+        let length = y.dot(&y).sqrt();
+        y /= length;
+    }
+    Ok(())
+}
+
+fn no_direction(place: Place) -> Error {
+    let problem = "is 0, which has no direction for ⟦label-kernel=cosine⟧ to compare; leave such \
+                   rows out or choose another kernel";
+    Error::data(place, problem)
 }
 
 /// The values of one column: an id per row and the distinct ones.
@@ -314,7 +341,7 @@ fn joined(mut columns: Vec<Distinct>, rows: usize) -> Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{BooleanArray, Int32Array, StringArray};
+    use arrow_array::{BooleanArray, Float64Array, Int32Array, StringArray};
     use std::sync::Arc;
 
     fn read_classes(arrays: &[ArrayRef]) -> (Labels, Vec<usize>) {
@@ -349,5 +376,27 @@ mod tests {
             (labels, missing),
             (Labels::Numbers(ndarray::array![[3.0], [0.0], [-1.0]]), vec![1])
         );
+    }
+
+    #[test]
+    fn directions_have_length_one_and_zeros_have_none() {
+        let request =
+            LabelRequest { columns: vec!["a".into(), "b".into()], read: LabelRead::UnitNumbers };
+        let of = |a: [Option<f64>; 3], b: [Option<f64>; 3]| {
+            let arrays: [ArrayRef; 2] = [a, b].map(|c| Arc::new(Float64Array::from_iter(c)) as _);
+            read(&request, &[&arrays[0], &arrays[1]], |name, row| {
+                Place::file("f").column(name).row(row as u64)
+            })
+        };
+        let huge = f64::MAX / 2.0;
+        let (labels, missing) =
+            of([Some(3.0), None, Some(0.0)], [Some(-4.0), Some(0.0), Some(huge)]).unwrap();
+        let y = ndarray::array![[0.6, -0.8], [0.0, 0.0], [0.0, 1.0]];
+        let Labels::Numbers(found) = labels else { panic!() };
+        assert!((found - y).iter().all(|v| v.abs() < 1e-15));
+        assert_eq!(missing, [1]);
+        let refused = of([Some(1.0), Some(0.0), None], [None, Some(-0.0), None]).unwrap_err();
+        let said = refused.to_string();
+        assert!(said.starts_with("f: column 'a, b', row 1 (counted from 0): is 0"), "{said}");
     }
 }

@@ -222,7 +222,7 @@ impl Scan {
 /// Which sums a scan makes of the labels its plan reads.
 fn sums_kind(plan: &Plan<'_>, covariance: bool) -> SumsKind {
     let labels = plan.problem.labels.read();
-    let labels = labels.map(|labels| label_sums(plan, &labels.request, usize::MAX));
+    let labels = labels.map(|labels| label_sums(plan, labels));
     SumsKind {
         features: plan.features().len(),
         covariance,
@@ -335,6 +335,7 @@ impl<'t> ScanPlan<'t> {
             }
         };
         start.admit(&entries)?;
+        start.tell_others(&entries, listener);
         no_twins(&entries)?;
         start.about.ledger.extend(entries);
         let source = self.plan.table.read(&self.plan.problem.request)?;

@@ -7,7 +7,9 @@ use crate::fit::Fit;
 use crate::fit::assemble::{FeatureScores, ModelContext};
 use crate::fit::bounds;
 use crate::fit::check::{Centring, LabelProblem, LabelUse, ScoringProblem, default_label_kernel};
+use crate::fit::label_factor::LabelFactor;
 use crate::fit::labels::whole_number_notes;
+use crate::fit::options::DEFAULT_LABEL_FEATURES;
 use crate::listen::Listener;
 use crate::model::{Method, Model};
 use crate::note::Note;
@@ -229,17 +231,20 @@ impl StateLabels {
                      ⟦label-kernel=delta⟧",
                 );
             }
-            (Some(LabelKernel::Rbf), _) => {
-                return Error::misuse("an rbf kernel over labels needs the rows; use fit");
+            (Some(kernel @ (LabelKernel::Rbf | LabelKernel::Poly | LabelKernel::Cosine)), _) => {
+                return Error::misuse(format!(
+                    "the {kernel} kernel over labels needs the rows; use fit"
+                ));
             }
             (Some(kernel), _) => kernel,
         };
         Ok(LabelProblem {
             request: LabelRequest { columns: self.columns.clone(), read },
             kernel,
-            gamma: None,
+            function: None,
+            factor: LabelFactor::new(kernel, None, read, self.columns.len(), None)?,
             numeric: self.numeric.clone(),
-            features: fit.labels.features,
+            features: fit.labels.features.unwrap_or(DEFAULT_LABEL_FEATURES),
             with_variance: fit.labels.with_variance,
         })
     }

@@ -1,10 +1,10 @@
 //! `plan`, `fit` and `hsic`.
 
-use super::numbers::{positive, tolerance};
+use super::numbers::{degree, finite, positive, tolerance};
 use super::{CheckpointArgs, ColumnArgs, KernelArgs, ModelArgs, ResourceArgs, ScoreArgs};
 use crate::error::Result;
 use crate::fit::bounds::{MOST_LABEL_FEATURES, MOST_LANDMARKS, MOST_PASSES};
-use crate::fit::options::{DEFAULT_LABEL_FEATURES, DEFAULT_MAX_PASSES};
+use crate::fit::options::DEFAULT_MAX_PASSES;
 use crate::fit::{
     Approximate, Fit, GivenBasis, IterationOptions, KernelOptions, LabelOptions, LandmarkChoice,
     ScalingOptions,
@@ -41,20 +41,27 @@ pub(crate) struct FitSpec {
     #[arg(long, value_enum)]
     pub(crate) label_kernel: Option<LabelKernel>,
 
-    /// Gamma of the rbf kernel over labels, exp(-gamma ‖y - y'‖²). Default: 1 over the number of
-    /// label columns.
+    /// Gamma over labels: of rbf, exp(-gamma ‖y - y'‖²), and of poly, (gamma yᵀy' + coef0)^degree.
+    /// Default: 1 over the number of label columns.
     #[arg(long, value_name = "G", value_parser = positive, allow_negative_numbers = true)]
     pub(crate) label_gamma: Option<f64>,
 
-    /// Random Fourier features that stand for the rbf kernel where there are more than 1000
-    /// distinct labels.
+    /// coef0 of poly over labels, 0 or more. Default: 0.
+    #[arg(long, value_name = "C", value_parser = finite, allow_negative_numbers = true)]
+    pub(crate) label_coef0: Option<f64>,
+
+    /// Degree of poly over labels. Default: 3.
+    #[arg(long, value_name = "N", value_parser = degree, allow_negative_numbers = true)]
+    pub(crate) label_degree: Option<u32>,
+
+    /// Random Fourier features that stand for the rbf kernel over labels. Default: none up to 1000
+    /// distinct labels, 1000 where there are more.
     #[arg(
         long,
         value_name = "N",
-        default_value_t = DEFAULT_LABEL_FEATURES as u32,
         value_parser = clap::value_parser!(u32).range(1..=MOST_LABEL_FEATURES as i64)
     )]
-    pub(crate) label_features: u32,
+    pub(crate) label_features: Option<u32>,
 
     /// Numeric labels are classes: equal or not.
     #[arg(long)]
@@ -170,7 +177,9 @@ impl FitSpec {
                 columns: self.label.clone(),
                 kernel: self.label_kernel,
                 gamma: self.label_gamma,
-                features: self.label_features as usize,
+                coef0: self.label_coef0,
+                degree: self.label_degree,
+                features: self.label_features.map(|n| n as usize),
                 classes: self.classes,
                 with_variance,
             },
@@ -272,9 +281,17 @@ pub(crate) struct HsicArgs {
     #[arg(long, value_enum)]
     pub(crate) label_kernel: Option<LabelKernel>,
 
-    /// Gamma of the rbf kernel over labels. Default: 1 over the number of label columns.
+    /// Gamma of rbf and poly over labels. Default: 1 over the number of label columns.
     #[arg(long, value_name = "G", value_parser = positive, allow_negative_numbers = true)]
     pub(crate) label_gamma: Option<f64>,
+
+    /// coef0 of poly over labels, 0 or more. Default: 0.
+    #[arg(long, value_name = "C", value_parser = finite, allow_negative_numbers = true)]
+    pub(crate) label_coef0: Option<f64>,
+
+    /// Degree of poly over labels. Default: 3.
+    #[arg(long, value_name = "N", value_parser = degree, allow_negative_numbers = true)]
+    pub(crate) label_degree: Option<u32>,
 
     /// Numeric labels are classes: equal or not.
     #[arg(long)]
