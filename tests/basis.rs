@@ -344,7 +344,7 @@ fn what_does_not_go_with_a_basis_is_refused() {
     let table = of(&new());
     let along = || Fit::along(&model).unwrap();
     let spca = Fit { method: Method::Spca, ..along() };
-    let signed = along().score_by("x[0]", eigenstream::Keep::Features(2));
+    let scored = along().score_by("x[0]", eigenstream::Keep::Features(2));
     for (fit, option) in [
         (spca, "method"),
         (along().form(eigenstream::Form::Primal), "form"),
@@ -352,7 +352,7 @@ fn what_does_not_go_with_a_basis_is_refused() {
         (along().exclude(["x"]), "exclude"),
         (along().uncentered(), "uncentered"),
         (along().standardize(), "standardize"),
-        (signed, "score-by"),
+        (scored, "score_by"),
         (along().components(Components::Ratio(0.9)), "components=0.9"),
         (along().components(Components::Elbow), "components=elbow"),
     ] {
