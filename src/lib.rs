@@ -115,16 +115,16 @@ pub use apply::{
 pub use budget::{Budget, Bytes, Item, MemoryPlan, Phase};
 pub use error::{Error, IterationKind, Place, Result, Unconverged, phrase};
 pub use fit::{
-    Approximate, ColumnOptions, Fit, FormCost, Gamma, GivenLabels, IterationOptions, KernelOptions,
-    LabelOptions, LandmarkChoice, Plan, Resources, ScalingOptions, ScoringOptions,
+    Approximate, ColumnOptions, Fit, FormCost, Gamma, GivenBasis, GivenLabels, IterationOptions,
+    KernelOptions, LabelOptions, LandmarkChoice, Plan, Resources, ScalingOptions, ScoringOptions,
     read_kernel_matrix,
 };
 pub use hsic::{Hsic, HsicPlan, HsicResult};
 pub use kernel::{Basis, Fourier, Kernel, KernelKind, KernelMap, Ridge};
 pub use listen::{Listener, Quiet, Stage};
 pub use model::{
-    Approximation, ClassReport, Header, InputEntry, KernelReport, LabelReport, Method, Model,
-    NullReport, PreimageReport, Projection, ScoringReport, Selection, Weight,
+    Approximation, BasisReport, ClassReport, Header, InputEntry, KernelReport, LabelReport, Method,
+    Model, NullReport, PreimageReport, Projection, ScoringReport, Selection, Weight,
 };
 pub use note::{Level, Note};
 pub use sink::{Compression, ParquetOutput, Sink};

@@ -1,5 +1,6 @@
 //! Tests that need no binary: they run with the command line and without it.
 
+mod basis;
 mod front_door;
 mod given_kernel;
 mod kernel_scores;

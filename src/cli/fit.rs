@@ -87,6 +87,9 @@ fn by_state(
     dataset: Dataset,
     talk: &Talk,
 ) -> Result<(Model, Option<Checkpoint>)> {
+    if fit.basis.is_some() {
+        return Error::misuse("--basis does not go with --state and --checkpoint");
+    }
     if fit.precision != Precision::Exact {
         return Error::misuse("--precision mixed does not go with --state and --checkpoint");
     }
@@ -176,6 +179,7 @@ pub(super) fn summary(model: &Model, path: &Path) -> serde_json::Value {
         "hsic": model.header.hsic,
         "label": model.header.label,
         "scoring": model.header.selection.scoring,
+        "basis": model.header.basis,
         "certificate": model.header.certificate,
         "rows_dropped": model.header.nulls.rows_dropped,
         "missing": model.header.nulls.missing,

@@ -45,6 +45,7 @@ fn as_json(plan: &Plan<'_>) -> serde_json::Value {
         "kernel": kernel,
         "model_bytes": plan.model_bytes(),
         "label": label,
+        "basis": plan.problem.basis.as_ref().map(|b| b.report()),
         "form": taken.form,
         "reason": plan.reason(),
         "candidates": plan.forms().iter().map(|c| form_json(c, taken)).collect::<Vec<_>>(),

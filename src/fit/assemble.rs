@@ -12,6 +12,7 @@ use crate::model::ScoringReport;
 use crate::model::{InputEntry, KernelParts, LabelReport, Method, Model, Provenance};
 use crate::note::Note;
 use crate::solve::rules::Components;
+use crate::solve::spectrum::rank_tolerance;
 use crate::solve::supervised::LabelKernel;
 use crate::solve::{Form, Scaling, Solution, solve};
 use crate::source::{Features, Nulls, Precision, Tally};
@@ -200,7 +201,7 @@ impl ModelContext<'_> {
     }
 }
 
-fn no_variance(of_kernel: bool) -> &'static str {
+pub(super) fn no_variance(of_kernel: bool) -> &'static str {
     match of_kernel {
         true => {
             "all rows look the same to the kernel: there is no variance to decompose; choose other \
@@ -272,6 +273,7 @@ fn model_notes(model: &Model, asked: Components) -> Vec<Note> {
     let by_labels = header.label.as_ref().is_some_and(|l| l.kernel != LabelKernel::Identity);
     let of_kernel = model.kernel_map().is_some();
     match asked {
+        _ if header.form == Form::Basis => notes.extend(basis_notes(model, asked)),
         Components::Count(asked) if !by_labels && asked > kept => {
             notes.push(Note::CappedAtRank {
                 kept,
@@ -294,5 +296,32 @@ fn model_notes(model: &Model, asked: Components) -> Vec<Note> {
         residual: certificate.max_residual,
     }));
     notes.extend(certificate.mixed_error.map(Note::MixedError));
+    notes
+}
+
+/// What rows do along directions that were found in others.
+fn basis_notes(model: &Model, asked: Components) -> Vec<Note> {
+    let (has, certificate) = (model.n_components(), &model.header.certificate);
+    let mut notes = vec![Note::AlongBasis {
+        residual: certificate.max_residual,
+        correlation: certificate.score_correlation.unwrap_or(0.0),
+    }];
+    if let Components::Count(asked) = asked
+        && asked > has
+    {
+        notes.push(Note::ModelHasFewer { asked, has });
+    }
+    let values = &model.eigenvalues;
+    let least = rank_tolerance(model.header.n_rows, model.n_features())
+        * values.iter().copied().fold(0.0, f64::max);
+    let flat: Vec<usize> = (0..has).filter(|i| values[*i] <= least).map(|i| i + 1).collect();
+    let larger = |i: &usize| values[*i] > values[*i - 1] + least;
+    let larger: Vec<usize> = (1..has).filter(larger).map(|i| i + 1).collect();
+    if !larger.is_empty() {
+        notes.push(Note::BasisOrder(larger));
+    }
+    if !flat.is_empty() {
+        notes.push(Note::BasisFlat(flat));
+    }
     notes
 }

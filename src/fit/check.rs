@@ -3,6 +3,7 @@
 //! Enters: a [`Fit`] and a table, of which no row is read. Leaves: all that planning and running
 //! need, so that neither looks at an option again.
 
+use super::basis::GivenBasis;
 use super::bounds;
 use super::given::check_square;
 use super::given_labels::given_problem;
@@ -38,6 +39,8 @@ pub(crate) struct FitProblem {
     /// The form asked for; `None` leaves it to the plan.
     pub(crate) form: Option<Form>,
     pub(crate) components: Components,
+    /// Directions that are given.
+    pub(crate) basis: Option<GivenBasis>,
     /// What is read of each row.
     pub(crate) request: ReadRequest,
     pub(crate) centring: Centring,
@@ -63,6 +66,9 @@ pub(crate) struct Centring {
 
 impl Centring {
     pub(crate) fn of(fit: &Fit) -> Centring {
+        if let Some(GivenBasis { scaling, .. }) = &fit.basis {
+            return Centring { problem: *scaling, scores: scaling.center };
+        }
         let super::options::ScalingOptions { center, standardize, center_scores } = fit.scaling;
         let problem = Scaling { center: center || fit.is_identity(), standardize };
         // The scores of kernel supervised PCA are the seed's Θᵀk, whatever the labels' kernel.
@@ -191,14 +197,7 @@ impl FitProblem {
     pub(crate) fn new(fit: &Fit, table: &dyn Table) -> Result<(FitProblem, ColumnSelection)> {
         bounds::check(fit)?;
         bounds::rows(table)?;
-        let scored_by = fit.scoring.iter().map(|s| &s.by);
-        let reserved = fit.weight.iter().chain(&fit.labels.columns).chain(scored_by);
-        let choice = ColumnChoice {
-            columns: fit.columns.include.clone(),
-            exclude: fit.columns.exclude.clone(),
-            reserved: reserved.cloned().collect(),
-        };
-        let chosen = choice.resolve(table)?;
+        let chosen = chosen_columns(fit, table)?;
         check_weight(fit, table)?;
         check_precision(fit, &chosen.features)?;
         let kernel = KernelChoice::new(fit)?;
@@ -220,6 +219,7 @@ impl FitProblem {
             method: fit.method,
             form: fit.form,
             components: fit.components,
+            basis: fit.basis.clone(),
             request,
             centring: Centring::of(fit),
             labels,
@@ -256,6 +256,21 @@ impl FitProblem {
         problem.scoring = None;
         problem
     }
+}
+
+/// The columns of a basis, or those that were chosen.
+fn chosen_columns(fit: &Fit, table: &dyn Table) -> Result<ColumnSelection> {
+    if let Some(basis) = &fit.basis {
+        return basis.columns(fit, table);
+    }
+    let scored_by = fit.scoring.iter().map(|s| &s.by);
+    let reserved = fit.weight.iter().chain(&fit.labels.columns).chain(scored_by);
+    let choice = ColumnChoice {
+        columns: fit.columns.include.clone(),
+        exclude: fit.columns.exclude.clone(),
+        reserved: reserved.cloned().collect(),
+    };
+    choice.resolve(table)
 }
 
 fn label_use(fit: &Fit, table: &dyn Table) -> Result<LabelUse> {

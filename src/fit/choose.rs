@@ -6,6 +6,7 @@ use super::kernel_choice::KernelRoute;
 use crate::budget::Bytes;
 use crate::solve::Form;
 use crate::solve::supervised::smaller_side;
+use crate::words::count;
 
 /// The form to take, as a position among these, and the reason.
 pub(crate) fn choose(
@@ -15,6 +16,10 @@ pub(crate) fn choose(
     tolerance: f64,
 ) -> (usize, String) {
     let at = |form: Form| forms.iter().position(|c| c.form == form).unwrap_or(0);
+    if let Some(basis) = work.basis {
+        let directions = count(basis.vectors, "given direction");
+        return (0, format!("variances along {directions} add up row by row"));
+    }
     if let Some(kernel) = work.route() {
         let form = asked.filter(|f| *f == Form::Direct).unwrap_or(forms[0].form);
         return (at(form), kernel_reason(kernel, work));

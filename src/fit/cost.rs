@@ -19,6 +19,7 @@
 //! | | map | loadings | 16·k·(d + n) |
 //! | randomized | stream | products | (w + 2) × 8·v·d |
 //! | | | basis | 8·16·v·d |
+//! | basis | stream | products | (w + 6) × 8·k·d |
 //! | kernel | read | all rows | 8·n·d |
 //! | | products | rows | 16·n·d |
 //! | | | tiles and sums | 2 MiB a thread and (t + 4) × 8·n·v, v = k + 6 or r |
@@ -27,6 +28,7 @@
 //! | | stream | sums | as primal, with m for d |
 //! | all | write | model | 24·k·d; of a kernel 24·n·(d + k) |
 
+use super::basis::BasisWork;
 use super::kernel_choice::KernelRoute;
 use crate::accumulate::{Accumulate, ClassLimit, FeatureMoments, Gram, LabelSumsKind};
 use crate::accumulate::{Product, Shape, Sketch, SumsKind};
@@ -61,6 +63,7 @@ pub(crate) struct Workload {
     /// A pass over all features that scores them first.
     pub(crate) scored: Option<ScoredWork>,
     pub(crate) kernel: Option<KernelWork>,
+    pub(crate) basis: Option<BasisWork>,
 }
 
 /// What is summed of labels: r vectors of d numbers.
@@ -131,6 +134,7 @@ impl Workload {
     /// All forms, exact ones first.
     pub(crate) fn forms(&self, budget: &Budget) -> Vec<FormCost> {
         let forms: &[Form] = match (self.kernel, self.labels) {
+            _ if self.basis.is_some() => &[Form::Basis],
             (Some(kernel), _) => kernel.route.forms(),
             (None, Some(_)) => &[Form::Primal, Form::Dual],
             (None, None) => &[Form::Primal, Form::Dual, Form::Randomized],
@@ -177,6 +181,9 @@ impl Workload {
 
     /// Passes over the data, or over a copy of it.
     fn passes(&self, form: Form) -> (usize, usize) {
+        if let Some(basis) = self.basis {
+            return (basis.passes, basis.passes);
+        }
         let (least, most) = match (form, self.labels) {
             // A look at a matrix that is given, then a reading for each product.
             _ if self.kernel.is_some_and(|kernel| kernel.given) => {
@@ -240,6 +247,9 @@ impl Workload {
 
     /// What is held when, in this form on so many threads.
     pub(crate) fn memory(&self, form: Form, threads: usize) -> MemoryPlan {
+        if let Some(basis) = self.basis {
+            return MemoryPlan { phases: self.along_basis(basis, threads) };
+        }
         let mut phases = match (form, self.route()) {
             (Form::Primal, Some(_)) => self.unit_pca(threads),
             (Form::Landmarks | Form::Fourier, Some(kernel)) => self.approximate(kernel, threads),
@@ -269,7 +279,7 @@ impl Workload {
         Phase::new(name).hold(format!("footers and pages of {workers}"), pages)
     }
 
-    fn writing(&self, k: u64) -> Phase {
+    pub(super) fn writing(&self, k: u64) -> Phase {
         // Components, their bytes, and the file's.
         let bytes = 24u64.saturating_mul(k).saturating_mul(self.d);
         Phase::new("writing").hold("the model, its bytes and its file", bytes)

@@ -33,8 +33,8 @@ pub(super) fn given_problem(fit: &Fit, table: &dyn Table) -> Result<LabelProblem
     let (n, rows) = (matrix.nrows(), table.rows());
     if matrix.ncols() != n || n as u64 != rows {
         return Error::misuse(format!(
-            "the kernel over labels is {n} × {}, but there are {rows} rows of data; both are of the \
-             same rows, in the same order",
+            "the kernel over labels is {n} × {}, but there are {rows} rows of data; both are of \
+             the same rows, in the same order",
             matrix.ncols()
         ));
     }
@@ -87,8 +87,8 @@ fn factor(name: &str, k: &Array2<f64>) -> Result<Array2<f64>> {
     let (least, most) = (least.copied().unwrap_or(0.0), most.copied().unwrap_or(0.0));
     if least < -ROUNDING * k.nrows() as f64 * most.abs() {
         return Err(refuse(format!(
-            "is no kernel: its least eigenvalue is {least}, its largest {most}, and a kernel has no \
-             negative ones"
+            "is no kernel: its least eigenvalue is {least}, its largest {most}, and a kernel has \
+             no negative ones"
         )));
     }
     let noise = f64::EPSILON * k.nrows() as f64 * most;

@@ -4,7 +4,8 @@
 //! Fit ─► check (options × columns) ─► cost, choose ─► Plan ─► run: ─► Model
 //!                                                           ├► sums_pass ─► supervise ─┐
 //!                                                           ├► dual, randomized ───────┼► assemble
-//!                                                           └► kernel, landmarks ──────┘
+//!                                                           ├► kernel, landmarks ──────┤
+//!                                                           └► basis ──────────────────┘
 //! ```
 //!
 //! [`Fit`] holds what can be asked, [`Fit::plan`] checks it against a [`crate::Table`] and chooses
@@ -13,6 +14,7 @@
 //! become a model in `assemble`. A state that is solved goes the same way from `supervise` on.
 
 pub(crate) mod assemble;
+pub(crate) mod basis;
 pub(crate) mod bounds;
 pub(crate) mod check;
 mod choose;
@@ -38,6 +40,7 @@ pub(crate) mod supervise;
 #[cfg(test)]
 mod tests;
 
+pub use basis::GivenBasis;
 pub use cost::FormCost;
 pub use given::read_kernel_matrix;
 pub use options::{

@@ -1,6 +1,7 @@
 //! What can be asked of a fit: plain values with defaults. Nothing is checked here; [`Fit::plan`]
 //! checks everything against the columns of a table.
 
+use super::basis::GivenBasis;
 use crate::budget::Bytes;
 use crate::kernel::{Kernel, KernelKind};
 use crate::model::Method;
@@ -44,6 +45,8 @@ pub struct Fit {
     pub form: Option<Form>,
     /// How many components.
     pub components: Components,
+    /// Directions that are kept as they are, with their features; see [`Fit::along`].
+    pub basis: Option<GivenBasis>,
     /// Which columns are features.
     pub columns: ColumnOptions,
     /// What is done to them.

@@ -186,6 +186,9 @@ impl<'t> Plan<'t> {
         let had = self.forms.iter().filter(|c| c.refusal.is_none());
         let least = had.min_by_key(|c| c.memory.peak_bytes()).unwrap_or(self.taken());
         let mut hint = format!("allow ⟦memory={}⟧", megabytes(least.memory.peak_bytes()));
+        if self.work.basis.is_some() {
+            return hint + ", or keep fewer ⟦components⟧";
+        }
         if least.form != self.taken().form {
             hint += &format!(" and ⟦form={}⟧", least.form);
         }
@@ -253,6 +256,7 @@ fn workload(table: &dyn Table, problem: &FitProblem) -> Result<Workload> {
         labels,
         scored,
         kernel: kernel_work(problem, n, d)?,
+        basis: problem.basis.as_ref().map(|b| b.work(problem.components, problem.request.nulls)),
     })
 }
 

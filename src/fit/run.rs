@@ -6,6 +6,7 @@
 //! | spca | one that adds up the labels' sums |
 //! | dual | [a copy cut by features], one that adds up G, one that maps its eigenvectors to features |
 //! | randomized | one per product of block Krylov |
+//! | basis | one along the directions (two where deviations or means must be known first) |
 //! | kernel | one that takes all rows into memory; with landmarks or random features two that stream |
 //!
 //! A fit that scores features reads them all once, and then, unless that pass has given all that is
@@ -86,10 +87,19 @@ impl Run<'_> {
             notes.extend(whole_number_notes(columns, is_number, &parts.tally, false));
         }
         notes.iter().for_each(|note| self.listener.note(note));
-        self.context().model(parts, scores)
+        let mut model = self.context().model(parts, scores)?;
+        if let Some(basis) = &self.plan.problem.basis {
+            model.header.basis = Some(basis.report().clone());
+            // They choose by size among eigenvalues, and these are none.
+            model.header.selection.rules.clear();
+        }
+        Ok(model)
     }
 
     fn decomposition(&self) -> Result<Decomposition> {
+        if let Some(basis) = &self.plan.problem.basis {
+            return self.along(basis);
+        }
         if let Some(kernel) = self.plan.work.route() {
             return self.kernel(kernel.route);
         }

@@ -1,6 +1,7 @@
 //! The cost model as arithmetic: bytes per buffer against the formulas of [`super::cost`], and the
 //! decisions that need no file.
 
+use super::basis::BasisWork;
 use super::cost::{KernelWork, LabelShape, LabelWork, Workload, fold_bytes, group_bytes};
 use super::kernel_choice::KernelRoute;
 use crate::budget::{Budget, Bytes, PROGRAM_BYTES};
@@ -23,6 +24,7 @@ pub(super) fn workload(n: u64, d: u64) -> Workload {
         labels: None,
         scored: None,
         kernel: None,
+        basis: None,
     }
 }
 
@@ -205,5 +207,19 @@ fn nothing_overflows_at_any_size() {
                 let _ = workload(n, d).memory(form, threads).peak_bytes();
             }
         }
+    }
+}
+
+#[test]
+fn a_given_basis_holds_its_directions_per_unit_in_flight() {
+    for (d, k, t) in [(64, 3, 1), (5_000, 20, 4)] {
+        let basis = Some(BasisWork { vectors: k, passes: 2 });
+        let work = Workload { basis, ..workload(1_000_000_000, d) };
+        let all = held(&work, Form::Basis, t as usize);
+        assert_eq!(bytes(&all, "streaming", "products with"), (t + 7) * 8 * k * d);
+        assert_eq!(bytes(&all, "writing", "the model"), 24 * k * d);
+        let budget = Budget { bytes: Bytes(1 << 40), asked: true };
+        let forms = work.forms(&budget);
+        assert_eq!((forms.len(), forms[0].form, forms[0].passes), (1, Form::Basis, (2, 2)));
     }
 }

@@ -1,6 +1,6 @@
 //! The part of a model that is not numbers: what its JSON header says.
 
-use super::{Form, Provenance};
+use super::{Form, Model, Provenance};
 use crate::accumulate::Moments;
 use crate::kernel::Kernel;
 use crate::solve::rules::RuleAnswer;
@@ -10,6 +10,7 @@ use crate::solve::{Certificate, Solution};
 use crate::source::block::Precision;
 use crate::source::labels::ClassValue;
 use crate::source::{Features, InputInfo, Nulls, Table};
+use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -62,6 +63,9 @@ pub struct Header {
     /// The kernel over rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelReport>,
+    /// Where the components are from, if they were given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<BasisReport>,
     /// What was read.
     pub ledger: Vec<InputEntry>,
     /// The program's version.
@@ -253,6 +257,34 @@ pub struct ScoringReport {
     pub candidates: Features,
 }
 
+/// Where the components of a model are from that were not found in its rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BasisReport {
+    /// The file, where it was one.
+    pub path: Option<String>,
+    /// The method that found them.
+    pub method: Method,
+    /// The rows that it found them in.
+    pub n_rows: u64,
+    /// xxHash64 of all components that were given, in hexadecimal.
+    pub hash: String,
+}
+
+impl BasisReport {
+    /// Of the directions u of a model, which may have been given to it.
+    pub(crate) fn of(model: &Model, u: &Array2<f64>) -> BasisReport {
+        use std::hash::Hasher;
+        let mut hash = twox_hash::XxHash64::with_seed(0);
+        u.iter().for_each(|v| hash.write(&v.to_le_bytes()));
+        let hash = format!("{:016x}", hash.finish());
+        let Header { method, n_rows, basis, .. } = &model.header;
+        match basis {
+            Some(found) => BasisReport { path: None, hash, ..found.clone() },
+            None => BasisReport { path: None, method: *method, n_rows: *n_rows, hash },
+        }
+    }
+}
+
 /// Missing values met in the fit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NullReport {
@@ -357,6 +389,7 @@ impl Header {
             label: from.label,
             hsic: from.hsic,
             kernel,
+            basis: None,
             ledger: from.ledger,
             version: env!("CARGO_PKG_VERSION").into(),
             columns: from.columns,

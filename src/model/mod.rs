@@ -8,7 +8,7 @@
 //! | `mean` | d | μ, whether or not it is subtracted (see `center`) |
 //! | `scale` | d or none | sample standard deviations |
 //! | `components` | k × d | rows of Uᵀ, orthonormal; a kernel model has a [`KernelMap`] instead |
-//! | `eigenvalues` | all known | of the seed's matrix, without 1/n, descending |
+//! | `eigenvalues` | all known | of the seed's matrix A, without 1/n, descending; uᵀAu of a given basis |
 
 mod check;
 pub(crate) mod container;
@@ -16,8 +16,8 @@ mod file;
 mod header;
 
 pub use header::{
-    Approximation, ClassReport, Header, InputEntry, KernelReport, LabelReport, Method, NullReport,
-    PreimageReport, ScoringReport, Selection, Weight,
+    Approximation, BasisReport, ClassReport, Header, InputEntry, KernelReport, LabelReport, Method,
+    NullReport, PreimageReport, ScoringReport, Selection, Weight,
 };
 
 use crate::accumulate::Moments;
@@ -41,7 +41,7 @@ pub struct Model {
     pub scale: Option<Array1<f64>>,
     /// From a row to its scores.
     pub projection: Projection,
-    /// Every eigenvalue that is known, descending.
+    /// Every eigenvalue that is known, descending; along a given basis uᵀAu, in its order.
     pub eigenvalues: Array1<f64>,
     /// Values of the constant features that were left out, in the order of their names.
     pub constants: Array1<f64>,

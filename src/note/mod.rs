@@ -173,6 +173,17 @@ pub enum Note {
     },
     /// ΘᵀKΘ is not quite I.
     NotOrthonormal(f64),
+    /// Directions were given, and are what they are to these rows.
+    AlongBasis {
+        /// max ‖Au − λu‖ / λ₁: 0 where they are eigenvectors still.
+        residual: f64,
+        /// The largest correlation between two scores.
+        correlation: f64,
+    },
+    /// Components of a given basis, counted from 1, that vary more than the one before.
+    BasisOrder(Vec<usize>),
+    /// Components of a given basis, counted from 1, along which rows do not vary.
+    BasisFlat(Vec<usize>),
     /// A product or pass of an iteration is done.
     Residual {
         /// "pass" or "product".
@@ -289,6 +300,7 @@ impl Note {
     pub fn level(&self) -> Level {
         match self {
             Note::Scored { .. }
+            | Note::AlongBasis { .. }
             | Note::MedianGamma(_)
             | Note::KernelApproximated { .. }
             | Note::PreimageLearned { .. }

@@ -1,7 +1,7 @@
 //! The sentence of each note.
 
 use super::Note;
-use crate::words::{count, five_digits, passes, products, some, thousands};
+use crate::words::{count, five_digits, passes, products, ranges, some, thousands};
 
 fn by_feature(counts: &[(String, u64)]) -> String {
     let each: Vec<String> =
@@ -36,6 +36,7 @@ impl Note {
     pub fn sentence(&self) -> String {
         self.about_data()
             .or_else(|| self.about_components())
+            .or_else(|| self.about_bases())
             .or_else(|| self.about_kernels())
             .or_else(|| self.about_iterations())
             .or_else(|| self.about_states())
@@ -129,6 +130,26 @@ impl Note {
             Note::MixedError(error) => {
                 format!("products in f32, largest relative error of those checked {error:.1e}")
             }
+            _ => return None,
+        })
+    }
+
+    /// What given directions are to other rows.
+    fn about_bases(&self) -> Option<String> {
+        Some(match self {
+            Note::AlongBasis { residual, correlation } => format!(
+                "along the given basis: scores correlate by up to {correlation:.1e}, residual \
+                 {residual:.1e} (both are rounding where its directions are components still)"
+            ),
+            Note::BasisOrder(at) => format!(
+                "components keep the order of their basis, and vary more than the one before: {}",
+                ranges(at)
+            ),
+            Note::BasisFlat(at) => format!(
+                "rows do not vary along components {} of the basis; any that does is infinitely \
+                 far by T²",
+                ranges(at)
+            ),
             _ => return None,
         })
     }

@@ -181,7 +181,9 @@ impl<'a> Projector<'a> {
         let variances = self.model.explained_variance().unwrap_or_default();
         for (i, (row, variance)) in scores.rows().into_iter().zip(variances).enumerate() {
             let mean = self.mean_score(i);
-            t2.zip_mut_with(&row, |t, z| *t += (z - mean) * (z - mean) / variance);
+            // Along a given basis rows may not vary at all: one that does is infinitely far.
+            let term = |z: f64| if z == mean { 0.0 } else { (z - mean) * (z - mean) / variance };
+            t2.zip_mut_with(&row, |t, z| *t += term(*z));
         }
         t2
     }

@@ -38,6 +38,7 @@ pub(crate) fn model(model: &Model) -> Value {
         "offset": model.kernel_map().map(|m| list(&m.offset)),
         "label": header.label.as_ref().map_or_else(|| json!({}), |l| json!(l)),
         "hsic": header.hsic,
+        "basis": header.basis,
         "selection": selection(model),
         "certificate": header.certificate,
         "nulls": header.nulls,

@@ -1,6 +1,6 @@
 //! A model as a page of text: what it is, the scree plot, the rules, the loadings.
 
-use crate::model::{Form, Header, KernelReport, LabelReport, Model};
+use crate::model::{BasisReport, Form, Header, KernelReport, LabelReport, Model};
 use crate::solve::rules::RuleAnswer;
 use crate::solve::supervised::LabelKernel;
 use crate::words::{count, five_digits, passes, products, ranges, some, thousands};
@@ -30,6 +30,9 @@ pub(crate) fn model(model: &Model) -> String {
     );
     if let Some(error) = c.trace_error {
         let _ = write!(page, ", trace {error:.1e}");
+    }
+    if let Some(correlation) = c.score_correlation {
+        let _ = write!(page, ", correlation of scores {correlation:.1e}");
     }
     if let Some(error) = c.mixed_error {
         let _ = write!(page, ", f32 products {error:.1e}");
@@ -90,6 +93,9 @@ fn head(model: &Model, page: &mut String) {
         count(h.ledger.len() as u64, "file"),
         h.version
     );
+    if let Some(basis) = &h.basis {
+        basis_line(basis, page);
+    }
     if let Some(kernel) = &h.kernel {
         kernel_lines(model, kernel, page);
     }
@@ -97,6 +103,12 @@ fn head(model: &Model, page: &mut String) {
         label_line(label, page);
     }
     missing_lines(h, page);
+}
+
+fn basis_line(basis: &BasisReport, page: &mut String) {
+    let path = basis.path.as_ref().map_or_else(String::new, |path| format!(" in {path}"));
+    let rows = count(basis.n_rows, "row");
+    let _ = writeln!(page, "along the components{path} that {} found in {rows}", basis.method);
 }
 
 fn label_line(label: &LabelReport, page: &mut String) {
@@ -156,6 +168,7 @@ fn scree(model: &Model, page: &mut String) {
             };
         }
         Some(_) => {}
+        None if model.header.basis.is_some() => {}
         None => {
             let _ = writeln!(page, "      only the leading eigenvalues were computed");
         }
@@ -175,6 +188,7 @@ fn variances(model: &Model, variance: &[f64], ratio: &[f64], page: &mut String) 
         .max(8);
     let _ = writeln!(page, "\n  pc  {:>width$}    share    total  scree", "variance");
     let mut total = 0.0;
+    let largest = variance.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     for (i, (v, r)) in variance.iter().zip(ratio).enumerate() {
         total += r;
         if i < SHOWN_COMPONENTS {
@@ -185,7 +199,7 @@ fn variances(model: &Model, variance: &[f64], ratio: &[f64], page: &mut String) 
                 five_digits(*v),
                 100.0 * r,
                 100.0 * total,
-                bar(v / variance[0])
+                bar(v / largest)
             );
         }
     }
@@ -288,13 +302,11 @@ fn rules(model: &Model, page: &mut String) {
             None => format!("{} → n/a", rule_name(a)),
         })
         .collect();
-    let _ = writeln!(
-        page,
-        "\nasked for {}, kept {}; the rules say {}",
-        selection.asked,
-        selection.kept,
-        answers.join(", ")
-    );
+    let said = match answers.is_empty() {
+        true => String::new(),
+        false => format!("; the rules say {}", answers.join(", ")),
+    };
+    let _ = writeln!(page, "\nasked for {}, kept {}{said}", selection.asked, selection.kept);
     for answer in &selection.rules {
         if let Some(reason) = &answer.reason {
             let _ = writeln!(page, "  {}: {reason}", answer.rule);

@@ -66,6 +66,8 @@ pub enum Form {
     Landmarks,
     /// Random Fourier features.
     Fourier,
+    /// Variances along directions that are given.
+    Basis,
 }
 
 impl std::fmt::Display for Form {
@@ -78,6 +80,7 @@ impl std::fmt::Display for Form {
             Form::Direct => "direct",
             Form::Landmarks => "landmarks",
             Form::Fourier => "fourier",
+            Form::Basis => "basis",
         })
     }
 }
@@ -93,7 +96,7 @@ pub struct Solution {
     pub scale: Option<Array1<f64>>,
     /// k × d, orthonormal rows; of a kernel fit, coefficients over what rows are compared with.
     pub components: Array2<f64>,
-    /// Every eigenvalue that is known, descending.
+    /// Every eigenvalue that is known, descending; along a given basis vᵀAv, in its order.
     pub eigenvalues: Array1<f64>,
     /// How many there are above rounding, where that is known.
     pub rank: Option<usize>,
@@ -108,7 +111,7 @@ pub struct Solution {
 /// What can be checked after the fact.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Certificate {
-    /// max ‖Av − λv‖ / λ₁ over the kept components.
+    /// max ‖Av − λv‖ / λ₁ over the kept components; of a given basis λ = vᵀAv and λ₁ the largest.
     pub max_residual: f64,
     /// max |UᵀU − I|.
     pub orthogonality: f64,
@@ -119,6 +122,9 @@ pub struct Certificate {
     /// Digits that taking parts out of a state has cost; null where none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_digits: Option<f64>,
+    /// Of a given basis: the largest correlation between the scores of two components.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score_correlation: Option<f64>,
     /// What an iteration over the data reached; null where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iteration: Option<Iteration>,
@@ -354,7 +360,7 @@ fn relative(trace: f64, sum: f64) -> f64 {
 }
 
 /// max |UUᵀ − I| of rows that should be orthonormal.
-fn orthogonality(u: &Array2<f64>) -> f64 {
+pub(crate) fn orthogonality(u: &Array2<f64>) -> f64 {
     let mut gram = u.dot(&u.t());
     gram.diag_mut().mapv_inplace(|g| g - 1.0);
     gram.iter().fold(0.0, |m, g| g.abs().max(m))

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A pass gives p S for p = q D⁻¹; the rest is done here, in memory, and cancels nothing. Holds
-//! what [`krylov`](super::krylov) holds.
+//! what [`krylov`](super::krylov) holds. One product tells what given directions are to the rows:
+//! λ = uᵀAu, ‖Au − λu‖, and off the diagonal of UAUᵀ how their scores go together.
 
 use super::krylov::{RitzPairs, Tolerance};
 use super::rules::{Components, Measure, Rules, cumulated};
@@ -16,7 +17,7 @@ use super::spectrum::{self, Spectrum, rank_tolerance};
 use super::{Certificate, Form, Iteration, Scaling, Solution};
 use crate::accumulate::{Moments, worst};
 use crate::error::{Error, Result};
-use ndarray::{Array1, Array2, Axis};
+use ndarray::{Array1, Array2, ArrayView1, Axis};
 
 /// Blocks of the basis before it is cut. The same whatever the memory, as the results are.
 pub(crate) const BASIS_BLOCKS: usize = 12;
@@ -73,6 +74,11 @@ impl Operator {
     /// Features that take part.
     pub(crate) fn order(&self) -> usize {
         self.active.len()
+    }
+
+    /// Their positions, ascending.
+    pub(crate) fn active(&self) -> &[usize] {
+        &self.active
     }
 
     /// n, W, μ, spread.
@@ -172,6 +178,41 @@ impl Operator {
         })
     }
 
+    /// What directions u (orthonormal rows) are to A, given their image u A: λ = uᵀAu in the order
+    /// that they have.
+    pub(crate) fn along(&self, u: Array2<f64>, image: Array2<f64>) -> Solution {
+        let within = u.dot(&image.t());
+        let values = within.diag().mapv(|v| v.max(0.0));
+        let largest = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        let residual =
+            |((u, image), lambda): ((ArrayView1<'_, f64>, ArrayView1<'_, f64>), &f64)| {
+                let left = (&image - &(&u * *lambda)) / largest;
+                left.dot(&left).sqrt()
+            };
+        let pairs = u.rows().into_iter().zip(image.rows()).zip(&values);
+        let (trace, order) = (self.trace(), self.order());
+        let rounding = rank_tolerance(self.moments.rows, order);
+        let certificate = Certificate {
+            max_residual: pairs.map(residual).fold(0.0, f64::max),
+            orthogonality: super::orthogonality(&u),
+            score_correlation: Some(largest_correlation(&within, rounding * largest)),
+            ..Certificate::default()
+        };
+        let spectrum = Spectrum { above: values.len(), values, whole: false };
+        let centred = self.scaling.center;
+        Solution {
+            form: Form::Basis,
+            active: self.active.clone(),
+            scale: self.scale.clone(),
+            components: u,
+            rank: None,
+            trace,
+            rules: Rules::new(&spectrum, trace, self.moments.weight, order, centred),
+            eigenvalues: spectrum.values,
+            certificate,
+        }
+    }
+
     fn out_of_reach(&self, found: &RitzPairs, asked: Components) -> Error {
         let said = out_of_reach(asked, &found.values, self.trace());
         Error::Misuse(format!(
@@ -189,4 +230,12 @@ impl Operator {
     pub(crate) fn into_moments(self) -> Moments {
         self.moments
     }
+}
+
+/// max |c_ij| / √(c_ii c_jj) off the diagonal, where both vary by more than `least`.
+fn largest_correlation(c: &Array2<f64>, least: f64) -> f64 {
+    let varies: Vec<usize> = (0..c.nrows()).filter(|i| c[[*i, *i]] > least).collect();
+    let of = |i: usize, j: usize| c[[i, j]].abs() / (c[[i, i]].sqrt() * c[[j, j]].sqrt());
+    let pairs = varies.iter().flat_map(|i| varies.iter().map(move |j| (*i, *j)));
+    pairs.filter(|(i, j)| i < j).map(|(i, j)| of(i, j)).fold(0.0, f64::max)
 }

@@ -143,6 +143,11 @@ impl State {
                  be made of what is left; scan again"
             ));
         }
+        if fit.basis.is_some() {
+            return Error::misuse(
+                "a fit along a ⟦basis⟧ reads rows, and a state has none; use fit",
+            );
+        }
         if fit.method.is_kernel() {
             return Error::misuse(
                 "kernel methods compare rows, which a state does not have; use fit",

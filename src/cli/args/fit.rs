@@ -7,9 +7,10 @@ use crate::error::{Error, Result};
 use crate::fit::bounds::{MOST_LABEL_FEATURES, MOST_LANDMARKS, MOST_PASSES};
 use crate::fit::options::DEFAULT_MAX_PASSES;
 use crate::fit::{
-    Approximate, Fit, GivenLabels, IterationOptions, KernelOptions, LabelOptions, LandmarkChoice,
-    ScalingOptions, read_kernel_matrix,
+    Approximate, Fit, GivenBasis, GivenLabels, IterationOptions, KernelOptions, LabelOptions,
+    LandmarkChoice, ScalingOptions, read_kernel_matrix,
 };
+use crate::model::Model;
 use crate::solve::supervised::LabelKernel;
 use crate::source::{Dataset, Nulls, Precision};
 use clap::{Args, ValueEnum};
@@ -25,6 +26,11 @@ pub(crate) struct FitSpec {
 
     #[command(flatten)]
     pub(crate) model: ModelArgs,
+
+    /// Keep the components of this model, with its features and its scaling, and fit only means,
+    /// deviations and variances; -k cuts it to its first ones (default: all).
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) basis: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) columns: ColumnArgs,
@@ -59,8 +65,8 @@ pub(crate) struct FitSpec {
     )]
     pub(crate) label_features: Option<u32>,
 
-    /// Of --label-kernel precomputed: Parquet with the matrix of the kernel over labels, n rows of n
-    /// numbers in the order of the data.
+    /// Of --label-kernel precomputed: Parquet with the matrix of the kernel over labels, n rows of
+    /// n numbers in the order of the data.
     #[arg(long, value_name = "DATA")]
     pub(crate) label_data: Vec<String>,
 
@@ -180,6 +186,7 @@ impl FitSpec {
             method,
             form: form.form(),
             components,
+            basis: self.basis()?,
             columns: (&self.columns).into(),
             scaling: ScalingOptions {
                 center: !no_center,
@@ -214,6 +221,11 @@ impl FitSpec {
             seed: self.seed,
             resources: self.resources.with_temp_dir(self.temp_dir.clone()),
         })
+    }
+
+    fn basis(&self) -> Result<Option<GivenBasis>> {
+        let Some(path) = &self.basis else { return Ok(None) };
+        Ok(Some(GivenBasis::of(&Model::load(path)?)?.from_file(path)))
     }
 
     fn approximation(&self) -> Option<Approximate> {
@@ -310,8 +322,8 @@ pub(crate) struct HsicArgs {
     #[arg(long, value_name = "N", value_parser = degree, allow_negative_numbers = true)]
     pub(crate) label_degree: Option<u32>,
 
-    /// Of --label-kernel precomputed: Parquet with the matrix of the kernel over labels, n rows of n
-    /// numbers in the order of the data.
+    /// Of --label-kernel precomputed: Parquet with the matrix of the kernel over labels, n rows of
+    /// n numbers in the order of the data.
     #[arg(long, value_name = "DATA")]
     pub(crate) label_data: Vec<String>,
 

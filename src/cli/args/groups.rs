@@ -52,6 +52,7 @@ pub(crate) struct ModelArgs {
         short = 'k',
         long,
         default_value_t,
+        default_value_if("basis", clap::builder::ArgPredicate::IsPresent, "all"),
         value_name = "N|RATIO|value>T|ratio>R|mle|elbow|all"
     )]
     pub(crate) components: Components,
