@@ -31,6 +31,20 @@ pub(crate) fn five_digits(x: f64) -> String {
     }
 }
 
+/// A constant as it is, in scientific notation where that is shorter to read.
+pub(crate) fn constant(x: f64) -> String {
+    match x == 0.0 || (1e-4..1e7).contains(&x.abs()) {
+        true => format!("{x}"),
+        false => format!("{x:e}"),
+    }
+}
+
+/// A name on a line of its own: what would break the line, or move the cursor, is escaped.
+pub(crate) fn one_line(name: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    name.chars().map(shown).collect()
+}
+
 /// 25.2 MB.
 pub(crate) fn bytes(bytes: u64) -> String {
     let b = bytes as f64;
@@ -90,6 +104,14 @@ mod tests {
         assert_eq!(five_digits(0.000123456), "0.00012346");
         assert_eq!(five_digits(1.5e-9), "1.5000e-9");
         assert_eq!(count(1, "row"), "1 row");
+    }
+
+    #[test]
+    fn constants_and_names_are_readable() {
+        let shown = [0.25, 1.0, 1.5e-9, 3e8].map(constant);
+        assert_eq!(shown, ["0.25", "1", "1.5e-9", "3e8"]);
+        assert_eq!(one_line("a\nb\u{1b}[31m"), "a\\nb\\u{1b}[31m");
+        assert_eq!(one_line("größe"), "größe");
     }
 
     #[test]

@@ -128,3 +128,37 @@ fn close_rows_far_from_the_origin_keep_their_digits() {
     let worst = off(&found, &expected);
     assert!(worst < most, "{worst}");
 }
+
+/// Notes, as sentences.
+#[derive(Default)]
+struct Heard(std::sync::Mutex<Vec<String>>);
+
+impl eigenstream::Listener for Heard {
+    fn note(&self, note: &eigenstream::Note) {
+        self.0.lock().unwrap().push(note.to_string());
+    }
+}
+
+#[test]
+fn a_kernel_that_says_nothing_is_told() {
+    let table = ArrowTable::from(rows(40, 5, 100.0));
+    let labelled = |table: ArrowTable| {
+        let kind = StringArray::from_iter_values((0..40).map(|i| ["a", "b"][i % 2]));
+        table.with_column("kind", Arc::new(kind)).unwrap()
+    };
+    let told = |fit: Fit, table: &ArrowTable| {
+        let heard = Heard::default();
+        let _ = fit.plan(table).unwrap().run(&heard);
+        heard.0.into_inner().unwrap().join("\n")
+    };
+    let rbf = |gamma| Kernel::Rbf { gamma };
+    let table = labelled(table);
+    for (gamma, words) in [(1e3, "no row is like another"), (1e-9, "all rows are alike")] {
+        for fit in [Fit::kpca(rbf(gamma)), Fit::kspca(rbf(gamma), ["kind"])] {
+            let said = told(fit.columns(["x*"]), &table);
+            assert!(said.contains(words) && said.contains("gamma"), "{gamma}: {said}");
+        }
+    }
+    let said = told(Fit::kpca(rbf(0.1)).columns(["x*"]), &table);
+    assert!(!said.contains("alike") && !said.contains("no row is like"), "{said}");
+}

@@ -6,7 +6,7 @@ use super::{print, print_json};
 use crate::error::Result;
 use crate::model::Model;
 use crate::state::State;
-use crate::words::count;
+use crate::words::{count, one_line};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -25,6 +25,10 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
             };
         }
     };
+    if args.features {
+        let names = model.header.features.names().map(|name| one_line(&name) + "\n");
+        return print(&names.collect::<String>());
+    }
     match args.json {
         true => print_json(&model.to_json()),
         false => print(&model.page()),

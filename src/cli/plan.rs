@@ -6,7 +6,7 @@ use crate::budget::{Bytes, Phase};
 use crate::error::Result;
 use crate::fit::{FormCost, Plan};
 use crate::source::{Dataset, LabelRead, Table};
-use crate::words::{count, some, thousands};
+use crate::words::{constant, count, some, thousands};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -132,7 +132,8 @@ fn as_text(plan: &Plan<'_>, data: &Dataset) -> String {
 
 fn label_line(plan: &Plan<'_>) -> Option<String> {
     let labels = plan.problem.labels.read()?;
-    let mut constants = labels.gamma().map_or_else(String::new, |g| format!(", gamma {g}"));
+    let mut constants =
+        labels.gamma().map_or_else(String::new, |g| format!(", gamma {}", constant(g)));
     if let (Some(c), Some(p)) = (labels.coef0(), labels.degree()) {
         constants += &format!(", coef0 {c}, degree {p}");
     }

@@ -26,6 +26,9 @@ use crate::solve::{Form, Solution, solve};
 use crate::source::{Block, MappedSource, Prepare, Tally, place_of};
 use ndarray::{Array1, Array2, Axis};
 
+/// What a kernel matrix may differ by from the identity, or from a constant, and say nothing.
+const DEGENERATE: f64 = 1e-6;
+
 /// Prepared rows, the kernel over them, and the features that take part.
 pub(super) struct PreparedRows {
     pub(super) x: Array2<f64>,
@@ -132,6 +135,7 @@ impl Run<'_> {
         let solved = self.with_matrix(&data, |problem| problem.solve())?;
         self.check_converged(&solved.solution)?;
         let KernelSolution { solution, means, negative } = solved;
+        self.tell_degenerate(&means, &data);
         let KernelData { compared, weights, moments, tally, .. } = data;
         let centering = self.centering(&solution, means, weights.as_ref(), negative);
         let (solution, kernel) = self.kernel_model(compared, solution, centering)?;
@@ -302,6 +306,23 @@ impl Run<'_> {
         Ok((solution, KernelParts { report, map, unit_mean: None, preimage }))
     }
 
+    /// Of an rbf kernel, which is 1 on the diagonal: rows that are like no other, or all alike.
+    fn tell_degenerate(&self, means: &KernelMeans, data: &KernelData) {
+        let Compared::Rows(PreparedRows { kernel: Kernel::Rbf { gamma }, .. }) = data.compared
+        else {
+            return;
+        };
+        let total = data.moments.weight;
+        let own = |i: usize| data.weights.as_ref().map_or(1.0, |w| w[i]);
+        let beside = |(i, mean): (usize, &f64)| mean * total - own(i);
+        let others = means.rows.iter().enumerate().map(beside).fold(0.0, f64::max);
+        if others < DEGENERATE {
+            self.listener.note(&Note::KernelIsIdentity { gamma });
+        } else if 1.0 - means.grand < DEGENERATE {
+            self.listener.note(&Note::KernelIsConstant { gamma });
+        }
+    }
+
     pub(super) fn tell_negative(&self, negative: Negative) {
         if negative.count > 0 {
             let (count, at_least) = (negative.count, !negative.all);
@@ -374,6 +395,7 @@ impl Run<'_> {
             kernel_pca::supervised(problem, &columns.rows, form, columns.bound)
         })?;
         let kernel_pca::SupervisedSolution { solution, scores, means, negative } = solved;
+        self.tell_degenerate(&means, &data);
         let KernelData { compared, weights, moments, tally, .. } = data;
         let weights = weights.as_ref();
         if solution.certificate.orthogonality > 1e-6 {

@@ -11,7 +11,8 @@
 //! | kpca, kspca | precomputed, distances | the same products, K read row by row each time |
 
 use super::bounds;
-use super::options::{Approximate, DEFAULT_DEGREE, Fit, Gamma, KernelOptions};
+use super::options::{Approximate, DEFAULT_DEGREE, Fit, Gamma, KernelOptions, cores};
+use crate::blas;
 use crate::error::{Error, Result};
 use crate::kernel::{Kernel, KernelKind};
 use crate::listen::Listener;
@@ -20,7 +21,7 @@ use crate::note::Note;
 use crate::solve::Form;
 use crate::solve::landmarks::shuffled;
 use crate::source::{Nulls, Precision};
-use ndarray::{Array1, Array2};
+use ndarray::{Array1, Array2, Axis};
 
 /// Rows that the median distance is taken over.
 const MEDIAN_OF: usize = 1_000;
@@ -277,12 +278,20 @@ pub(crate) fn resolve(
 pub(crate) fn median_gamma(rows: &Array2<f64>, weights: Option<&Array1<f64>>, seed: u64) -> f64 {
     let n = rows.nrows();
     let picked = shuffled(n, MEDIAN_OF.min(n), seed);
+    let sample = rows.select(Axis(0), &picked);
+    let around = &sample - &sample.mean_axis(Axis(0)).unwrap_or_default();
+    let products = blas::parallel(cores(), || around.dot(&around.t()));
     let mut pairs = Vec::with_capacity(picked.len() * picked.len() / 2);
-    for (at, i) in picked.iter().enumerate() {
-        for j in &picked[at + 1..] {
-            let both = rows.row(*i).into_iter().zip(rows.row(*j));
-            let distance = both.map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-            pairs.push((distance, weights.map_or(1.0, |w| w[*i] * w[*j])));
+    for i in 0..picked.len() {
+        for j in i + 1..picked.len() {
+            let lengths = products[[i, i]] + products[[j, j]];
+            let mut distance = lengths - 2.0 * products[[i, j]];
+            // Too near each other for products to tell how near.
+            if distance <= 1e-6 * lengths {
+                distance = (&sample.row(i) - &sample.row(j)).mapv(|d| d * d).sum();
+            }
+            let weight = weights.map_or(1.0, |w| w[picked[i]] * w[picked[j]]);
+            pairs.push((distance, weight));
         }
     }
     pairs.retain(|(d, w)| *d > 0.0 && *w > 0.0);

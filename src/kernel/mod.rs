@@ -33,6 +33,7 @@ pub use map::{Basis, KernelMap};
 pub use monomials::Monomials;
 pub use ridge::Ridge;
 
+use crate::words::constant;
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut2, s};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -285,10 +286,14 @@ impl std::fmt::Display for Kernel {
             Kernel::Linear { coef0 } if *coef0 == 0.0 => write!(f, "linear"),
             Kernel::Linear { coef0 } => write!(f, "linear, coef0 {coef0}"),
             Kernel::Poly { gamma, coef0, degree } => {
+                let (gamma, coef0) = (constant(*gamma), constant(*coef0));
                 write!(f, "poly, gamma {gamma}, coef0 {coef0}, degree {degree}")
             }
-            Kernel::Rbf { gamma } => write!(f, "rbf, gamma {gamma}"),
-            Kernel::Sigmoid { gamma, coef0 } => write!(f, "sigmoid, gamma {gamma}, coef0 {coef0}"),
+            Kernel::Rbf { gamma } => write!(f, "rbf, gamma {}", constant(*gamma)),
+            Kernel::Sigmoid { gamma, coef0 } => {
+                let (gamma, coef0) = (constant(*gamma), constant(*coef0));
+                write!(f, "sigmoid, gamma {gamma}, coef0 {coef0}")
+            }
             Kernel::Cosine | Kernel::Precomputed | Kernel::Distances => self.kind().fmt(f),
         }
     }

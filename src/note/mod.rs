@@ -135,6 +135,16 @@ pub enum Note {
     },
     /// γ came from the median distance.
     MedianGamma(f64),
+    /// An rbf kernel so narrow that no row is like another.
+    KernelIsIdentity {
+        /// γ.
+        gamma: f64,
+    },
+    /// An rbf kernel so wide that all rows are alike.
+    KernelIsConstant {
+        /// γ.
+        gamma: f64,
+    },
     /// The kernel is linear, so kernel PCA is PCA.
     KernelIsPca,
     /// Negative eigenvalues of an indefinite kernel were dropped.
@@ -302,6 +312,8 @@ impl Note {
             Note::Scored { .. }
             | Note::AlongBasis { .. }
             | Note::MedianGamma(_)
+            | Note::KernelIsIdentity { .. }
+            | Note::KernelIsConstant { .. }
             | Note::KernelApproximated { .. }
             | Note::PreimageLearned { .. }
             | Note::Residual { .. }

@@ -160,6 +160,16 @@ impl Note {
             Note::DefaultGamma { features } => {
                 format!("gamma is 1/{features} unless ⟦gamma⟧ says otherwise")
             }
+            Note::KernelIsIdentity { gamma } => format!(
+                "with gamma {} no row is like another, the kernel matrix is the identity, and its \
+                 components tell nothing; try ⟦gamma=median⟧ or ⟦standardize⟧",
+                five_digits(*gamma)
+            ),
+            Note::KernelIsConstant { gamma } => format!(
+                "with gamma {} all rows are alike but for the last digits, of which the \
+                 components are made; try ⟦gamma=median⟧ or ⟦standardize⟧",
+                five_digits(*gamma)
+            ),
             Note::MedianGamma(gamma) => format!(
                 "gamma {}: 1 over twice the median squared distance of a sample",
                 five_digits(*gamma)

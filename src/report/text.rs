@@ -3,7 +3,9 @@
 use crate::model::{BasisReport, Form, Header, KernelReport, LabelReport, Model};
 use crate::solve::rules::RuleAnswer;
 use crate::solve::supervised::LabelKernel;
-use crate::words::{count, five_digits, passes, products, ranges, some, thousands};
+use crate::words::{
+    constant, count, five_digits, one_line, passes, products, ranges, some, thousands,
+};
 use std::fmt::Write;
 
 /// Classes listed.
@@ -112,7 +114,8 @@ fn basis_line(basis: &BasisReport, page: &mut String) {
 }
 
 fn label_line(label: &LabelReport, page: &mut String) {
-    let mut constants = label.gamma.map_or_else(String::new, |g| format!(", gamma {g}"));
+    let mut constants =
+        label.gamma.map_or_else(String::new, |g| format!(", gamma {}", constant(g)));
     if let (Some(c), Some(p)) = (label.coef0, label.degree) {
         constants += &format!(", coef0 {c}, degree {p}");
     }
@@ -228,13 +231,13 @@ fn dependence(
         .unwrap_or(0)
         .max(10);
     let head = if variance.is_some() { "  of variance" } else { "" };
-    let _ = writeln!(page, "\n  pc  {:>width$}  of HSIC{head}  scree", "eigenvalue");
+    let _ = writeln!(page, "\n  pc  {:>width$}   of HSIC{head}  scree", "eigenvalue");
     for i in 0..shown {
         let share =
             ratio.as_ref().map_or_else(String::new, |r| format!("  {:>9.2} %", 100.0 * r[i]));
         let _ = writeln!(
             page,
-            "{:>4}  {:>width$}  {:>5.2} %{share}  {}",
+            "{:>4}  {:>width$}  {:>6.2} %{share}  {}",
             i + 1,
             five_digits(model.eigenvalues[i]),
             100.0 * label.hsic_share[i],
@@ -251,14 +254,22 @@ fn dependence(
 /// Where the classes of a supervised model are among its scores.
 fn centroids(model: &Model, page: &mut String) {
     let Some(label) = model.header.label.as_ref().filter(|l| !l.classes.is_empty()) else { return };
-    let shown: Vec<String> =
-        (1..=model.n_components().min(5)).map(|i| format!("{:>9}", format!("pc{i}"))).collect();
-    let _ = writeln!(page, "\n  {:<16} {:>11}  {}", "class centroids", "rows", shown.join(" "));
+    let head = ["class centroids".to_string(), "rows".into()];
+    let head = head.into_iter().chain((1..=model.n_components().min(5)).map(|i| format!("pc{i}")));
+    let mut rows: Vec<Vec<String>> = vec![head.collect()];
     for class in label.classes.iter().take(SHOWN_CLASSES) {
         let name = class.class.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let scores: Vec<String> =
-            class.centroid.iter().take(5).map(|z| format!("{:>9}", five_digits(*z))).collect();
-        let _ = writeln!(page, "  {name:<16} {:>11}  {}", weight(class.weight), scores.join(" "));
+        let scores = class.centroid.iter().take(5).map(|z| five_digits(*z));
+        rows.push([one_line(&name), weight(class.weight)].into_iter().chain(scores).collect());
+    }
+    let _ = writeln!(page);
+    let least = [16, 12, 10, 10, 10, 10, 10];
+    let widest = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let width = |at: usize| least[at].max(widest(at) + usize::from(at > 0));
+    for row in &rows {
+        let cells = row[1..].iter().enumerate();
+        let cells: String = cells.map(|(at, c)| format!("{c:>0$}", width(at + 1))).collect();
+        let _ = writeln!(page, "  {:<1$}{cells}", row[0], width(0));
     }
     if label.classes.len() > SHOWN_CLASSES {
         let _ = writeln!(page, "  … and {} more", label.classes.len() - SHOWN_CLASSES);

@@ -28,8 +28,10 @@ pub(super) fn mle(
     if n <= d as f64 {
         return Err(format!("Minka's rule needs more rows than features ({n} rows, {d} features)"));
     }
+    // Directions without variance are noise of 0, whose evidence is beyond all others': every
+    // direction that varies is kept.
     if values.len() < d {
-        return Err(format!("Minka's rule needs full rank ({} of {d})", values.len()));
+        return Ok(values.len());
     }
     if d <= 1 {
         return Ok(d);
@@ -109,6 +111,16 @@ mod tests {
             + (m + k as f64) / 2.0 * (2.0 * PI).ln()
             - log_a / 2.0
             - k as f64 / 2.0 * n.ln()
+    }
+
+    /// scikit-learn's answers: 61 for its digits (64 pixels, of which three never vary), 4 for rows
+    /// of rank 4.
+    #[test]
+    fn directions_that_do_not_vary_are_not_kept_and_no_reason_to_refuse() {
+        let digits: Vec<f64> = (1..=61).map(|i| 1e6 / f64::from(i)).collect();
+        assert_eq!(mle(&digits, 64, 1797.0, true), Ok(61));
+        assert_eq!(mle(&[9.0, 4.0, 2.0, 1.0], 7, 200.0, true), Ok(4));
+        assert!(mle(&[9.0, 4.0], 7, 7.0, true).is_err());
     }
 
     #[test]

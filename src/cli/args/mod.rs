@@ -92,6 +92,10 @@ pub(crate) struct InspectArgs {
     /// Print the whole model as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Print the names of all features of a model, one a line.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) features: bool,
 }
 
 /// `generate`.
