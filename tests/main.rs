@@ -9,6 +9,7 @@ mod errors;
 mod faults;
 mod forms;
 mod golden;
+mod id_columns;
 mod kernel;
 mod label_kernels;
 mod memory;

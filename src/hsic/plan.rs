@@ -91,7 +91,8 @@ impl Hsic {
         kind: KernelKind,
         model: Option<&Model>,
     ) -> Vec<Note> {
-        let mut notes = no_effect::constants_of(&self.kernel, kind);
+        let mut notes = no_effect::columns(plan);
+        notes.extend(no_effect::constants_of(&self.kernel, kind));
         notes.extend(no_effect::labels(fit));
         notes.extend(no_effect::label_kernel(fit, plan));
         let ColumnOptions { include, exclude } = &self.columns;

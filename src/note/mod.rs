@@ -30,6 +30,8 @@ pub enum Note {
         /// The whole sentence.
         sentence: String,
     },
+    /// Features that nobody named number the rows, or look like ids.
+    IdFeatures(Vec<String>),
     /// A label is among the features.
     LabelIsFeature(String),
     /// Rows were left out for missing values: of so many, for cells of these features.

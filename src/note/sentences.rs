@@ -14,6 +14,14 @@ fn cells(missing: &[(String, u64)]) -> String {
     format!("{all}: {}", by_feature(missing))
 }
 
+fn id_features(names: &[String]) -> String {
+    let (is, it) = match names.len() {
+        1 => ("is a feature, though its numbers look", "it"),
+        _ => ("are features, though their numbers look", "them"),
+    };
+    format!("{} {is} like those of rows; ⟦exclude⟧ leaves {it} out", some(names))
+}
+
 fn whole_number_label(label: &str, values: &[i64], scanned: bool) -> String {
     let (first, second, last) = match values {
         [first, second, .., last] => (first, second, last),
@@ -47,6 +55,7 @@ impl Note {
     fn about_data(&self) -> Option<String> {
         Some(match self {
             Note::NoEffect { sentence, .. } => sentence.clone(),
+            Note::IdFeatures(names) => id_features(names),
             Note::LabelIsFeature(name) => format!("label '{name}' is among the features"),
             Note::RowsDropped { dropped, rows, missing } => {
                 let dropped = count(*dropped, "row");

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::fit::assemble::tally_notes;
 use crate::fit::cost::fold_bytes;
 use crate::fit::folds::{Folds, MOST_FOLDS};
+use crate::fit::no_effect;
 use crate::fit::run::label_sums;
 use crate::fit::sums_pass::{SumsPass, rows_stage};
 use crate::fit::{ColumnOptions, Fit, LabelOptions, Plan, Resources};
@@ -257,7 +258,9 @@ impl<'t> ScanPlan<'t> {
 
     /// What should be known before it runs.
     pub fn notes(&self) -> Vec<Note> {
-        self.label_lost.then_some(Note::LabelNotKept).into_iter().collect()
+        let mut notes = no_effect::columns(&self.plan);
+        notes.extend(self.label_lost.then_some(Note::LabelNotKept));
+        notes
     }
 
     fn n_folds(&self) -> usize {
