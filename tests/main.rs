@@ -5,6 +5,7 @@ mod basis_cli;
 mod class_numbers;
 mod cli;
 mod corrupt;
+mod duplicates;
 mod errors;
 mod faults;
 mod forms;

@@ -110,7 +110,9 @@ fn by_state(
         (None, Some(state)) => state,
         (None, None) => return Err(Error::Internal("there is no data and no state".into())),
         (Some(dataset), old) => {
-            planned(args, fit, &dataset, talk)?;
+            // A state has the last word on copies.
+            let allowing = Fit { allow_duplicates: true, ..fit.clone() };
+            planned(args, &allowing, &dataset, talk)?;
             let scan = match args.state {
                 // A state that is kept has everything; one that is not, what the model needs.
                 Some(_) => Scan::of_fit(fit, Statistics::All),

@@ -43,6 +43,7 @@ fn options(args: &HsicArgs) -> Hsic {
         nulls: args.nulls,
         permutations: args.permutations,
         seed: args.seed,
+        allow_duplicates: args.allow_duplicates,
         resources: args.resources.with_temp_dir(None),
     }
 }

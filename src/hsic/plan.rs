@@ -78,6 +78,7 @@ impl Hsic {
             labels: LabelOptions { with_variance: false, ..self.labels.clone() },
             nulls: self.nulls,
             seed: self.seed,
+            allow_duplicates: self.allow_duplicates,
             resources: self.resources.clone(),
             ..Fit::default()
         }
