@@ -18,6 +18,7 @@ mod memory;
 mod oracle;
 mod readme;
 mod residuals;
+mod row_nulls;
 mod rules;
 mod skips;
 mod soak;

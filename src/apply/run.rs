@@ -10,7 +10,7 @@
 use super::batches::{Batches, Loss, Totals};
 use super::memory::PieceKind;
 use super::options::{Dtype, Preimage};
-use super::plan::{ApplyPlan, Compute};
+use super::plan::{AppliedNulls, ApplyPlan, Compute};
 use crate::error::{Error, Place, Result};
 use crate::listen::{Listener, Stage, Watch};
 use crate::model::InputEntry;
@@ -36,8 +36,10 @@ pub struct ApplySummary {
     pub rows_read: u64,
     /// Rows that came out.
     pub rows_written: u64,
-    /// Rows left out for missing values, as the model's policy says.
+    /// Rows left out for missing values.
     pub rows_dropped: u64,
+    /// Rows that came out with nulls, for missing values.
+    pub rows_null: u64,
     /// Missing cells that were met.
     pub missing: u64,
     /// Computed numbers beyond the range of their type, written as inf or NaN.
@@ -190,9 +192,9 @@ impl ApplyPlan<'_, '_> {
         }
         let mut hash = twox_hash::XxHash64::with_seed(0);
         hash.write(&self.model.to_bytes()?);
-        let ApplyPlan { k, compute, dtype, schema, .. } = self;
+        let ApplyPlan { k, compute, dtype, schema, nulls: AppliedNulls { policy, .. }, .. } = self;
         let (features, compression) = (&self.request.features, output.compression);
-        let options = format!("{k} {compute:?} {dtype:?} {compression:?} {features:?}");
+        let options = format!("{k} {compute:?} {dtype:?} {policy:?} {compression:?} {features:?}");
         hash.write(format!("{options} {schema:?} {inputs:?}").as_bytes());
         Ok(Some(hash.finish()))
     }
@@ -219,13 +221,14 @@ impl ApplyPlan<'_, '_> {
             rows_read: tally.rows,
             rows_written: tally.rows - tally.dropped,
             rows_dropped: tally.dropped,
+            rows_null: totals.rows_null,
             missing: tally.missing.values().sum(),
             overflowed: totals.overflowed,
             preimage: self.compute.preimage().and_then(|by| preimage_loss(by, totals.loss)),
             files: 0,
             files_kept: 0,
         };
-        applied.notes(self.dtype).iter().for_each(|note| listener.note(note));
+        applied.notes(self.dtype, self.nulls.asked).iter().for_each(|note| listener.note(note));
         applied
     }
 }
@@ -238,7 +241,7 @@ fn preimage_loss(by: Preimage, loss: Loss) -> Option<PreimageLoss> {
 
 impl ApplySummary {
     /// What a user should know of it.
-    fn notes(&self, dtype: Dtype) -> Vec<Note> {
+    fn notes(&self, dtype: Dtype, asked: bool) -> Vec<Note> {
         let mut notes = Vec::new();
         notes.extend(self.preimage.map(|p| match p.by {
             Preimage::Ridge => Note::RidgeLoss(p.loss),
@@ -246,11 +249,13 @@ impl ApplySummary {
                 Note::FixedPointLoss { distance: p.loss, unsettled: p.unsettled }
             }
         }));
-        if self.rows_dropped > 0 {
-            let (dropped, rows) = (self.rows_dropped, self.rows_read);
-            notes.push(Note::DroppedAsFitted { dropped, rows });
+        let rows = self.rows_read;
+        if self.rows_null > 0 {
+            notes.push(Note::RowsNull { null: self.rows_null, rows });
+        } else if self.rows_dropped > 0 {
+            notes.push(Note::RowsDroppedAgain { dropped: self.rows_dropped, rows, asked });
         } else if self.missing > 0 {
-            notes.push(Note::FilledAsFitted(self.missing));
+            notes.push(Note::CellsFilledAgain { cells: self.missing, asked });
         }
         if self.overflowed > 0 {
             let dtype = match dtype {

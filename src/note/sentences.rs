@@ -14,6 +14,10 @@ fn cells(missing: &[(String, u64)]) -> String {
     format!("{all}: {}", by_feature(missing))
 }
 
+fn as_fitted(asked: bool) -> &'static str {
+    if asked { "" } else { ", as in the fit" }
+}
+
 fn id_features(names: &[String]) -> String {
     let (is, it) = match names.len() {
         1 => ("is a feature, though its numbers look", "it"),
@@ -86,14 +90,21 @@ impl Note {
                 let rows = count(*rows, "row");
                 format!("{classes} classes for {rows}: is the label an id, or a number?")
             }
-            Note::DroppedAsFitted { dropped, rows } => format!(
-                "{} of {} dropped for nulls, as in the fit (⟦nulls=drop⟧)",
+            Note::RowsDroppedAgain { dropped, rows, asked } => format!(
+                "{} of {} dropped for nulls{} (⟦nulls=drop⟧)",
                 count(*dropped, "row"),
-                thousands(*rows)
+                thousands(*rows),
+                as_fitted(*asked)
             ),
-            Note::FilledAsFitted(cells) => format!(
-                "{} filled with the training mean, as in the fit (⟦nulls=mean⟧)",
-                count(*cells, "missing value")
+            Note::CellsFilledAgain { cells, asked } => format!(
+                "{} filled with the training mean{} (⟦nulls=mean⟧)",
+                count(*cells, "missing value"),
+                as_fitted(*asked)
+            ),
+            Note::RowsNull { null, rows } => format!(
+                "{} of {} kept with nulls, for missing values (⟦nulls=null⟧)",
+                count(*null, "row"),
+                thousands(*rows)
             ),
             _ => return None,
         })

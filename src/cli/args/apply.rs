@@ -2,7 +2,7 @@
 
 use super::ResourceArgs;
 use super::numbers::some_components;
-use crate::apply::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, Transform};
+use crate::apply::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, RowNulls, Transform};
 use crate::sink::{Compression, ParquetOutput};
 use clap::Args;
 use std::path::PathBuf;
@@ -25,6 +25,11 @@ pub(crate) struct OutputArgs {
     /// Use only the first K components.
     #[arg(short = 'k', long = "components", value_name = "K", value_parser = some_components)]
     pub(crate) components: Option<u32>,
+
+    /// What to do with nulls and NaN: null keeps the row, with nulls for all that is computed, so
+    /// that output and input have the same rows. Default: what the model was fitted with.
+    #[arg(long, value_enum)]
+    pub(crate) nulls: Option<RowNulls>,
 
     /// Type of the numbers written.
     #[arg(long, value_enum, default_value_t)]
@@ -101,6 +106,7 @@ impl TransformArgs {
             keep: output.keep(),
             layout: *layout,
             dtype: output.dtype,
+            nulls: output.nulls,
             prefix: output.prefix.clone(),
             diagnostics: *diagnostics,
             residuals: *residuals,
@@ -139,6 +145,7 @@ impl ReconstructArgs {
             components: output.components(),
             keep: output.keep(),
             dtype: output.dtype,
+            nulls: output.nulls,
             prefix: output.prefix.clone(),
             from_scores: *from_scores,
             preimage: *preimage,
