@@ -47,6 +47,7 @@ impl Note {
     /// The sentence, options marked for [`crate::error::phrase`].
     pub fn sentence(&self) -> String {
         self.about_data()
+            .or_else(|| self.about_incomplete_rows())
             .or_else(|| self.about_components())
             .or_else(|| self.about_bases())
             .or_else(|| self.about_kernels())
@@ -90,6 +91,13 @@ impl Note {
                 let rows = count(*rows, "row");
                 format!("{classes} classes for {rows}: is the label an id, or a number?")
             }
+            _ => return None,
+        })
+    }
+
+    /// What a second pass made of incomplete rows.
+    fn about_incomplete_rows(&self) -> Option<String> {
+        Some(match self {
             Note::RowsDroppedAgain { dropped, rows, asked } => format!(
                 "{} of {} dropped for nulls{} (⟦nulls=drop⟧)",
                 count(*dropped, "row"),
