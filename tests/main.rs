@@ -16,6 +16,7 @@ mod label_kernels;
 mod memory;
 #[allow(dead_code)]
 mod oracle;
+mod places;
 mod readme;
 mod residuals;
 mod row_nulls;

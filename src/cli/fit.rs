@@ -11,6 +11,7 @@ use crate::fit::{ColumnOptions, Fit, Plan};
 use crate::model::{InputEntry, Model};
 use crate::sink::write_table;
 use crate::solve::supervised::LabelKernel;
+use crate::source::inputs::check_output;
 use crate::source::{Dataset, Precision, Table};
 use crate::staged::check_file;
 use crate::state::{Checkpoint, Scan, State, Statistics};
@@ -59,6 +60,7 @@ pub(super) fn check_scores(scores: Option<&Path>, fit: &Fit, model: &Path) -> Re
     if same_file(scores, model) {
         return Error::misuse("--scores-out would be replaced by the model; name another");
     }
+    check_output(scores)?;
     check_file(scores)
 }
 

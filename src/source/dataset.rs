@@ -124,7 +124,11 @@ impl Dataset {
         refuse_replacing(&self.files, out)?;
         let full = |path: &Path| std::fs::canonicalize(path).ok();
         let parent = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let parent = full(parent);
+        // Directories that are yet to be made are in the first one that is there.
+        let parent = parent.ancestors().find_map(|dir| match dir.as_os_str().is_empty() {
+            true => full(Path::new(".")),
+            false => full(dir),
+        });
         let inside = |dir: &&String| {
             let dir = Path::new(dir);
             let within = |p: &Path| full(dir).is_some_and(|d| p.starts_with(d));

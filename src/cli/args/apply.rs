@@ -10,7 +10,8 @@ use std::path::PathBuf;
 /// Where output rows go and how. Shared by `transform` and `reconstruct`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
-    /// One file if it ends in .parquet, else a directory with one file per input file.
+    /// One file if it ends in .parquet, else a directory with one file per input file, made where
+    /// it is missing. Only Parquet is written.
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: PathBuf,
 
