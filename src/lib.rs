@@ -115,8 +115,9 @@ pub use apply::{
 pub use budget::{Budget, Bytes, Item, MemoryPlan, Phase};
 pub use error::{Error, IterationKind, Place, Result, Unconverged, phrase};
 pub use fit::{
-    Approximate, ColumnOptions, Fit, FormCost, Gamma, GivenBasis, IterationOptions, KernelOptions,
-    LabelOptions, LandmarkChoice, Plan, Resources, ScalingOptions, ScoringOptions,
+    Approximate, ColumnOptions, Fit, FormCost, Gamma, GivenBasis, GivenLabels, IterationOptions,
+    KernelOptions, LabelOptions, LandmarkChoice, Plan, Resources, ScalingOptions, ScoringOptions,
+    read_kernel_matrix,
 };
 pub use hsic::{Hsic, HsicPlan, HsicResult};
 pub use kernel::{Basis, Fourier, Kernel, KernelKind, KernelMap, Ridge};

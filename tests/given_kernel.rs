@@ -8,8 +8,8 @@ use arrow_array::types::Float64Type;
 use arrow_array::{ArrayRef, FixedSizeListArray, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field};
 use eigenstream::{
-    ArrowTable, Fit, Form, Hsic, Kernel, KernelKind, KernelOptions, LabelOptions, Model, Nulls,
-    Quiet, Table,
+    ArrowTable, Fit, Form, GivenLabels, Hsic, Kernel, KernelKind, KernelOptions, LabelOptions,
+    Model, Nulls, Quiet, Table,
 };
 use ndarray::{Array2, Axis, s};
 use std::sync::Arc;
@@ -226,4 +226,98 @@ fn what_is_no_kernel_matrix_is_refused_by_name() {
     let table = ArrowTable::from(batch(&k));
     let plan = eigenstream::Transform::default().diagnostics().plan(&model, &table).err();
     assert!(plan.unwrap().to_string().contains("k(x, x)"));
+}
+
+fn given_labels(matrix: Array2<f64>) -> LabelOptions {
+    GivenLabels { name: "K_y".into(), matrix: Arc::new(matrix) }.into()
+}
+
+/// K_y of the labels' own kernels gives what the kernels give.
+#[test]
+fn a_given_kernel_over_labels_is_the_kernel_it_was_made_by() {
+    let x = rows(50, 6, 2.0);
+    let table = features(&x);
+    let batch = batch(&x);
+    let class = batch.column_by_name("class").unwrap().as_string::<i32>().clone();
+    let y = batch.column_by_name("y").unwrap().as_primitive::<Float64Type>().clone();
+    let delta = Array2::from_shape_fn((50, 50), |(i, j)| {
+        f64::from(u8::from(class.value(i) == class.value(j)))
+    });
+    let linear = Array2::from_shape_fn((50, 50), |(i, j)| y.value(i) * y.value(j));
+    let rbf = KernelOptions::from(Kernel::Rbf { gamma: GAMMA });
+    for (by_column, matrix, k) in [("class", delta, 2), ("y", linear, 1)] {
+        let labels = given_labels(matrix);
+        let own = || LabelOptions::from([by_column]);
+        let fits: [(Fit, Fit); 6] = [
+            (Fit::spca(own()), Fit::spca(labels.clone())),
+            (Fit::spca(own()).uncentered(), Fit::spca(labels.clone()).uncentered()),
+            (Fit::spca(own()).weight("w"), Fit::spca(labels.clone()).weight("w")),
+            (
+                Fit::spca(LabelOptions { with_variance: true, ..own() }).standardize(),
+                Fit::spca(LabelOptions { with_variance: true, ..labels.clone() }).standardize(),
+            ),
+            (Fit::kspca(rbf.clone(), own()), Fit::kspca(rbf.clone(), labels.clone())),
+            (
+                Fit::kspca(rbf.clone(), own()).weight("w").form(Form::Direct),
+                Fit::kspca(rbf.clone(), labels.clone()).weight("w").form(Form::Direct),
+            ),
+        ];
+        let new = eigenstream::matrix_batch(rows(7, 6, 1.5));
+        for (direct, by_matrix) in fits {
+            let expected = run(direct.columns(["x*"]).components(k), &table);
+            let found = run(by_matrix.columns(["x*"]).components(k), &table);
+            let largest = expected.eigenvalues[0];
+            let both = expected.eigenvalues.iter().zip(&found.eigenvalues).take(k);
+            both.for_each(|(a, b)| assert!((a - b).abs() < 1e-11 * largest, "{a} {b}"));
+            near(&scores(&found, &new), &scores(&expected, &new), 1e-8);
+            let (a, b) = (expected.header.hsic.unwrap(), found.header.hsic.unwrap());
+            assert!((a / b - 1.0).abs() < 1e-11, "{a} {b}");
+        }
+        for kernel in [KernelOptions::from(KernelKind::Linear), rbf.clone()] {
+            for permutations in [0, 9] {
+                let ask = |labels: LabelOptions| {
+                    let hsic = Hsic::new(labels).kernel(kernel.clone()).columns(["x*"]);
+                    hsic.permutations(permutations).plan(&table, None).unwrap().run(&Quiet).unwrap()
+                };
+                let (direct, found) = (ask(own()), ask(labels.clone()));
+                assert!((direct.hsic / found.hsic - 1.0).abs() < 1e-11);
+                assert_eq!(direct.p_value(), found.p_value());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_given_kernel_over_labels_must_be_one_of_these_rows() {
+    let x = rows(20, 3, 0.0);
+    let table = features(&x);
+    let refused = |matrix: Array2<f64>, nulls: Nulls| {
+        let fit = Fit::spca(given_labels(matrix)).columns(["x*"]).nulls(nulls);
+        fit.plan(&table).err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    let k = gram(&x, &x);
+    assert_eq!(refused(k.clone(), Nulls::Error), "");
+    assert_eq!(refused(k.clone(), Nulls::Mean), "");
+    assert!(refused(k.clone(), Nulls::Drop).contains("would leave rows out"));
+    let part = k.slice(s![..10, ..10]).to_owned();
+    assert!(refused(part, Nulls::Error).contains("is 10 × 10, but there are 20 rows of data"));
+    assert!(refused(-&k, Nulls::Error).contains("is no kernel: its least eigenvalue is -"));
+    let mut skew = k.clone();
+    skew[[2, 7]] += 0.5;
+    let said = refused(skew, Nulls::Error);
+    assert!(said.starts_with("K_y: is not symmetric: row 2 has"), "{said}");
+    let missing = LabelOptions {
+        kernel: Some(eigenstream::LabelKernel::Precomputed),
+        ..LabelOptions::default()
+    };
+    let said = Fit::spca(missing).columns(["x*"]).plan(&table).err().unwrap().to_string();
+    assert!(said.contains("takes the matrix of the kernel"), "{said}");
+    // Read from a table, as the command line does.
+    let read = eigenstream::read_kernel_matrix(
+        &ArrowTable::from(batch(&k)).with_column("no", batch(&k).column(1).clone()).unwrap(),
+        None,
+    );
+    assert!(read.err().unwrap().to_string().contains("takes a square matrix"));
+    let read = eigenstream::read_kernel_matrix(&ArrowTable::from(k.clone()), None).unwrap();
+    assert_eq!(read, k);
 }

@@ -1351,3 +1351,45 @@ fn hotelling_counts_from_the_mean_score() {
         assert!((t2 / expected - 1.0).abs() < 1e-8);
     }
 }
+
+#[test]
+fn matrices_that_are_given_on_the_command_line() {
+    let (dir, x, class, _) = labelled();
+    let k = gram(&x, &x, &*rbf(0.1));
+    dir.matrix("k.parquet", &k, 20);
+    let ky = Array2::from_shape_fn((70, 70), |(i, j)| f64::from(u8::from(class[i] == class[j])));
+    dir.matrix("ky.parquet", &ky, 30);
+    let direct = fit(&dir, &["--method", "kpca", "--gamma", "0.1", "-k", "3"]);
+    let z = scores(&dir, "d.parquet", 3);
+    let by_matrix = ["fit", "k.parquet", "--method", "kpca", "--kernel", "precomputed", "-k", "3"];
+    dir.ok(&by_matrix.iter().chain(&["-o", "m", "--quiet"]).copied().collect::<Vec<_>>());
+    let given = dir.json(&["inspect", "m"]);
+    let values = array(&direct["eigenvalues"]);
+    close(&array(&given["eigenvalues"])[..3], &values[..3], 1e-12, values[0]);
+    assert_eq!(given["kernel"]["name"], "precomputed");
+    close(&scores(&dir, "k.parquet", 3), &z, 1e-9, 1.0);
+    assert!(dir.ok(&by_matrix_plan()).stdout.contains("small enough to hold"));
+    // Labels by their kernel.
+    let by_column = fit(&dir, &["--method", "spca", "--label", "text", "-k", "3"]);
+    let by_data =
+        ["--method", "spca", "--label-kernel", "precomputed", "--label-data", "ky.parquet"];
+    let found = fit(&dir, &by_data.iter().chain(&["-k", "3"]).copied().collect::<Vec<_>>());
+    let values = array(&by_column["eigenvalues"]);
+    close(&array(&found["eigenvalues"])[..3], &values[..3], 1e-10, values[0]);
+    assert_eq!(found["label"]["kernel"], "precomputed");
+    let hsic = |more: &[&str]| {
+        let base = ["hsic", "d.parquet", "--columns", "x*"];
+        dir.json(&base.iter().chain(more).copied().collect::<Vec<_>>())["hsic"].as_f64().unwrap()
+    };
+    let (a, b) = (hsic(&["--label", "text"]), hsic(&by_data[2..]));
+    assert!((a / b - 1.0).abs() < 1e-10, "{a} {b}");
+    let said = dir.fails(
+        2,
+        &["fit", "d.parquet", "--method", "spca", "--label-data", "ky.parquet", "-o", "m"],
+    );
+    assert!(said.contains("--label-kernel precomputed"), "{said}");
+}
+
+fn by_matrix_plan() -> Vec<&'static str> {
+    vec!["plan", "k.parquet", "--method", "kpca", "--kernel", "precomputed", "-k", "3"]
+}

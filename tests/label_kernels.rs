@@ -336,6 +336,14 @@ fn what_labels_and_their_kernel_come_to_is_told() {
         let said = with(&[&["--label", "a", "--label-kernel", "cosine"], &given[..]].concat());
         assert!(said.contains(&format!("note: {} has no effect without", given[0])), "{said}");
     }
+    // Directions along the axes are whole numbers that no label has.
+    let mut axes = labelled();
+    for i in 0..N {
+        (axes.y[0][i], axes.y[1][i]) = [(2.5, 0.0), (0.0, 1.5), (-0.5, 0.0)][i % 3];
+    }
+    let cosine = ["--columns", "x*", "--label", "a,b", "--label-kernel", "cosine"];
+    let told = axes.dir().ok(&[&["hsic", "d.parquet"], &cosine[..]].concat()).stderr;
+    assert!(!told.contains("whole numbers"), "{told}");
     let args = ["fit", "d.parquet", "--columns", "x*", "-o", "m", "--label-features", "9"];
     assert!(dir.ok(&args).stderr.contains("--label-features has no effect without --label-kernel"));
     let poly = ["--label", "a", "--label-kernel", "poly", "--label-coef0", "1", "-k", "5"];
@@ -364,7 +372,7 @@ fn what_no_kernel_can_do_gets_a_sentence() {
     assert!(said.contains("--label-coef0 must be 0 or more"), "{said}");
     let said = fails(2, "--label a,b,int --label-kernel poly --label-degree 40 --label-coef0 1");
     assert!(
-        said.contains("of degree 40 over 3 labels has 12340 monomials, and 10,000 is"),
+        said.contains("of degree 40 over 3 labels has more than 10,000 monomials; choose"),
         "{said}"
     );
     let said = fails(1, "--label int --label-kernel poly --label-degree 100 --label-gamma 1e9");

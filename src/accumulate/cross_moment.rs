@@ -1,9 +1,9 @@
 //! The cross co-moment of features and numeric labels, in one pass.
 //!
 //! Enters: blocks with numeric labels y. Leaves: [`CrossMoments`]: Mᵀ = (XHΔ)ᵀ = Σ w (ψ−ψ̄)(x−μ)ᵀ,
-//! where ψ is y itself (linear kernel; cosine where y is read at unit length), its monomials (poly) or
-//! its random Fourier features (rbf kernel, Rahimi & Recht 2008). Holds 8·r·d bytes for r label features (twice that once a cell is missing), never a label
-//! kernel.
+//! where ψ is y itself (linear kernel; cosine where y is read at unit length), its monomials (poly)
+//! or its random Fourier features (rbf kernel, Rahimi & Recht 2008). Holds 8·r·d bytes for r label
+//! features (twice that once a cell is missing), never a label kernel.
 //!
 //! With P_rj = Σ w (ψ_r−ψ̄_r) over the rows where feature j is present and W_j their weight, moving
 //! the centres by e (of x) and f (of ψ) gives

@@ -1,6 +1,6 @@
 //! `hsic`: how much the features, or a model's scores, depend on labels.
 
-use super::args::HsicArgs;
+use super::args::{HsicArgs, given_labels};
 use super::talk::Talk;
 use super::{print, print_json};
 use crate::error::Result;
@@ -17,7 +17,7 @@ pub(super) fn run(args: &HsicArgs, talk: &Talk) -> Result<()> {
     let started = Instant::now();
     let model = args.model.as_ref().map(Model::load).transpose()?;
     let data = Dataset::from_paths(&args.data)?;
-    let plan = options(args).plan(&data, model.as_ref())?;
+    let plan = options(args)?.plan(&data, model.as_ref())?;
     talk.notes(plan.notes());
     let result = plan.run(talk)?;
     let seconds = started.elapsed().as_secs_f64();
@@ -27,8 +27,8 @@ pub(super) fn run(args: &HsicArgs, talk: &Talk) -> Result<()> {
     }
 }
 
-fn options(args: &HsicArgs) -> Hsic {
-    Hsic {
+fn options(args: &HsicArgs) -> Result<Hsic> {
+    Ok(Hsic {
         labels: LabelOptions {
             columns: args.label.clone(),
             kernel: args.label_kernel,
@@ -36,6 +36,7 @@ fn options(args: &HsicArgs) -> Hsic {
             coef0: args.label_coef0,
             degree: args.label_degree,
             classes: args.classes,
+            given: given_labels(&args.label_data, args.label_kernel, args.resources.memory)?,
             ..LabelOptions::default()
         },
         kernel: (&args.kernel).into(),
@@ -45,7 +46,7 @@ fn options(args: &HsicArgs) -> Hsic {
         seed: args.seed,
         allow_duplicates: args.allow_duplicates,
         resources: args.resources.with_temp_dir(None),
-    }
+    })
 }
 
 fn as_json(args: &HsicArgs, result: &HsicResult, seconds: f64) -> serde_json::Value {

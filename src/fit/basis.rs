@@ -249,7 +249,8 @@ impl Workload {
         let shape = |rows| Shape { features: d, rows, vectors };
         let scratch =
             Sketch::bytes(shape(rows)) - Sketch::bytes(shape(0)) + FeatureMoments::bytes(shape(0));
-        // One per unit in flight, empty and total; directions as read, cut, active, divided.
+        // One per unit in flight, empty and total, and the directions: as read, cut, active,
+        // divided.
         let partial = Product::bytes(shape(0)).saturating_mul(window(threads) as u64 + 6);
         let stream = self
             .reading("streaming", threads, d)

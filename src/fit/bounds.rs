@@ -1,7 +1,7 @@
 //! What the numbers among options must be. A front end may refuse them earlier and in its own
 //! words; here nothing else gets by.
 
-use super::options::{Approximate, Fit, Gamma, KernelOptions, Resources};
+use super::options::{Approximate, Fit, Gamma, KernelOptions, LabelOptions, Resources};
 use crate::accumulate::MOST_ROWS;
 use crate::error::{Error, Result};
 use crate::model::Method;
@@ -50,18 +50,7 @@ pub(crate) fn check(fit: &Fit) -> Result<()> {
         ));
     }
     threads(&fit.resources)?;
-    positive("label-gamma", labels.gamma)?;
-    if labels.coef0.is_some_and(|c| !(c >= 0.0 && c.is_finite())) {
-        return Error::misuse(
-            "⟦label-coef0⟧ must be 0 or more: with less, (γ yᵀy' + c)^p is no positive kernel",
-        );
-    }
-    if let Some(degree) = labels.degree {
-        within("label-degree", degree as usize, 1..=MOST_DEGREE)?;
-    }
-    if let Some(features) = labels.features {
-        within("label-features", features, 1..=MOST_LABEL_FEATURES)?;
-    }
+    label_constants(labels)?;
     if iteration.tolerance.is_some_and(|t| !TOLERANCES.contains(&t)) {
         return Error::misuse("⟦tolerance⟧ is at least 1e-12 and less than 1");
     }
@@ -79,6 +68,23 @@ pub(crate) fn check(fit: &Fit) -> Result<()> {
             Error::misuse("⟦score-threshold⟧ must be a number")
         }
         _ => kernel(&fit.kernel),
+    }
+}
+
+/// The same of the constants of a kernel over labels.
+fn label_constants(options: &LabelOptions) -> Result<()> {
+    positive("label-gamma", options.gamma)?;
+    if options.coef0.is_some_and(|c| !(c >= 0.0 && c.is_finite())) {
+        return Error::misuse(
+            "⟦label-coef0⟧ must be 0 or more: with less, (γ yᵀy' + c)^p is no positive kernel",
+        );
+    }
+    if let Some(degree) = options.degree {
+        within("label-degree", degree as usize, 1..=MOST_DEGREE)?;
+    }
+    match options.features {
+        Some(features) => within("label-features", features, 1..=MOST_LABEL_FEATURES),
+        None => Ok(()),
     }
 }
 

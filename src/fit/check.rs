@@ -6,6 +6,7 @@
 use super::basis::GivenBasis;
 use super::bounds;
 use super::given::check_square;
+use super::given_labels::given_problem;
 use super::kernel_choice::KernelChoice;
 use super::label_factor::{LabelFactor, kernel_function};
 use super::options::{DEFAULT_LABEL_FEATURES, Fit, IterationOptions, ScoringOptions};
@@ -21,7 +22,9 @@ use crate::solve::supervised::LabelKernel;
 use crate::source::labels::{self, LabelRead, LabelRequest};
 use crate::source::{ColumnChoice, ColumnKind, ColumnSelection, Features, Nulls, Precision};
 use crate::source::{ReadRequest, Table};
+use ndarray::Array2;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What to do about a missing value that is an error.
 const ADVICE: &str = "choose ⟦nulls=drop⟧ or ⟦nulls=mean⟧, or ⟦exclude⟧ the column";
@@ -115,6 +118,8 @@ pub(crate) struct LabelProblem {
     pub(crate) features: usize,
     /// True when S is gathered too.
     pub(crate) with_variance: bool,
+    /// Δ, where K_y is given.
+    pub(crate) given: Option<Arc<Array2<f64>>>,
 }
 
 impl LabelProblem {
@@ -126,8 +131,12 @@ impl LabelProblem {
     /// True when the numbers of this column count as such, and not as names of classes.
     pub(crate) fn is_number(&self, column: usize) -> bool {
         let beside_classes = matches!(self.factor, LabelFactor::Distinct | LabelFactor::OneHot);
-        self.request.read != LabelRead::Classes
-            || beside_classes && self.numeric.get(column) == Some(&true)
+        match self.request.read {
+            LabelRead::Numbers => true,
+            // What is read are directions, not the column's numbers.
+            LabelRead::UnitNumbers => false,
+            LabelRead::Classes => beside_classes && self.numeric.get(column) == Some(&true),
+        }
     }
 }
 
@@ -207,7 +216,7 @@ impl FitProblem {
         let request = ReadRequest {
             features: chosen.features.clone(),
             weight: fit.weight.clone(),
-            labels: labels.read().map(|l| l.request.clone()),
+            labels: labels.read().filter(|l| l.given.is_none()).map(|l| l.request.clone()),
             keep: None,
             nulls: fit.nulls,
             precision: fit.precision,
@@ -278,7 +287,8 @@ fn label_use(fit: &Fit, table: &dyn Table) -> Result<LabelUse> {
     if !fit.method.is_supervised() {
         return Ok(LabelUse::None);
     }
-    if fit.labels.columns.is_empty() {
+    let given = fit.labels.kernel == Some(LabelKernel::Precomputed);
+    if fit.labels.columns.is_empty() && !given {
         let method = fit.method;
         return Error::misuse(format!(
             "⟦method={method}⟧ needs labels; name their column with ⟦label⟧"
@@ -294,6 +304,9 @@ fn label_use(fit: &Fit, table: &dyn Table) -> Result<LabelUse> {
         return Error::misuse(
             "⟦precision=mixed⟧ is for the products of pca; spca has none, leave it out",
         );
+    }
+    if given {
+        return given_problem(fit, table).map(LabelUse::Read);
     }
     let labels = label_problem(fit, table, &fit.labels.columns, fit.labels.kernel)?;
     Ok(LabelUse::Read(labels))
@@ -335,6 +348,7 @@ pub(crate) fn label_problem(
         numeric: columns.iter().map(is_number).collect(),
         features: fit.labels.features.unwrap_or(DEFAULT_LABEL_FEATURES),
         with_variance: fit.labels.with_variance,
+        given: None,
     })
 }
 

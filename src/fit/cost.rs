@@ -83,6 +83,8 @@ pub(crate) struct LabelWork {
     pub(crate) again: bool,
     /// True when S is gathered too.
     pub(crate) with_variance: bool,
+    /// Bytes of a kernel that is given, with its factor.
+    pub(crate) given: u64,
 }
 
 /// The pass that scores.
@@ -262,6 +264,11 @@ impl Workload {
             scoring.name = "scoring";
             phases.insert(0, scoring);
         }
+        let given = self.labels.map_or(0, |labels| labels.given);
+        if given > 0 {
+            let hold = |phase: Phase| phase.hold("the kernel over labels and its factor", given);
+            phases = phases.into_iter().map(hold).collect();
+        }
         MemoryPlan { phases }
     }
 
@@ -410,7 +417,7 @@ impl Workload {
     /// The pass over all features that scores them, with or without their S.
     fn scoring_pass(&self, with_variance: bool) -> Option<Workload> {
         let ScoredWork { shape, d, read } = self.scored?;
-        let labels = Some(LabelWork { shape, again: false, with_variance });
+        let labels = Some(LabelWork { shape, again: false, with_variance, given: 0 });
         Some(Workload { labels, d, read, scored: None, kernel: None, ..*self })
     }
 

@@ -5,20 +5,23 @@
 //! enough to be decomposed whole.
 
 use super::kernel::{Centering, Compared, KernelData};
+use super::options::cores;
 use super::plan::{Plan, is_single};
 use super::run::Run;
 use super::sums_pass::rows_stage;
+use crate::budget::{Budget, Bytes, MemoryPlan, Phase};
 use crate::collect::given::{FirstLook, GivenRows};
 use crate::error::{Error, Result};
 use crate::kernel::{Basis, Kernel, KernelKind, KernelMap};
-use crate::listen::Listener;
+use crate::listen::{Listener, Quiet};
 use crate::model::{KernelParts, KernelReport};
 use crate::solve::Solution;
 use crate::solve::kernel_matrix::{GivenMatrix, KernelMatrix};
 use crate::solve::kernel_pca::KernelProblem;
-use crate::source::{Features, Source, Table};
+use crate::source::{ColumnChoice, Features, ReadRequest, Source, Table};
+use crate::words::megabytes;
 use crate::workers::Crew;
-use ndarray::Array1;
+use ndarray::{Array1, Array2, s};
 
 /// What the first look at a matrix has shown.
 pub(super) struct GivenLook {
@@ -38,6 +41,41 @@ pub(crate) fn check_square(kind: KernelKind, features: &Features, table: &dyn Ta
         "⟦kernel={kind}⟧ takes a square matrix: as many numbers a row as there are rows, but \
          {rows} rows have {n}; name its column, or columns, with ⟦columns⟧"
     ))
+}
+
+/// A kernel matrix that a table is, in memory: for [`GivenLabels`](super::GivenLabels).
+///
+/// All its numeric columns are taken, n of them or one vector of n numbers; that it is symmetric is
+/// checked.
+pub fn read_kernel_matrix(table: &dyn Table, memory: Option<Bytes>) -> Result<Array2<f64>> {
+    let chosen = ColumnChoice::default().resolve(table)?;
+    check_square(KernelKind::Precomputed, &chosen.features, table)?;
+    let n = table.rows() as usize;
+    let phase = Phase::new("a kernel matrix").hold("its numbers", 8 * (n as u64) * n as u64);
+    let plan = MemoryPlan { phases: vec![phase] };
+    plan.check(&Budget::new(memory), || {
+        format!("allow ⟦memory={}⟧", megabytes(plan.peak_bytes()))
+    })?;
+    let single = is_single(&chosen.features);
+    let advice = "a kernel matrix has no holes";
+    let request = ReadRequest { features: chosen.features, advice, ..ReadRequest::default() };
+    let source = table.read(&request)?;
+    let rows = GivenRows {
+        table,
+        source: &*source,
+        kernel: Kernel::Precomputed,
+        single,
+        crew: Crew { threads: cores(), queue: 1 },
+        stage: rows_stage(table),
+        listener: &Quiet,
+    };
+    rows.look(0)?;
+    let mut k = Array2::zeros((n, n));
+    rows.read(&mut |first, some| {
+        k.slice_mut(s![first..first + some.nrows(), ..]).assign(&some);
+        Ok(())
+    })?;
+    Ok(k)
 }
 
 impl Plan<'_> {

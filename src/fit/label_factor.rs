@@ -49,7 +49,10 @@ pub(crate) fn kernel_function(
             degree: options.degree.unwrap_or(DEFAULT_DEGREE),
         }),
         LabelKernel::Cosine => Some(Kernel::Cosine),
-        LabelKernel::Delta | LabelKernel::Linear | LabelKernel::Identity => None,
+        LabelKernel::Delta
+        | LabelKernel::Linear
+        | LabelKernel::Identity
+        | LabelKernel::Precomputed => None,
     }
 }
 
@@ -122,12 +125,11 @@ fn scaled_classes(function: Kernel) -> Result<LabelFactor> {
 }
 
 fn monomials(columns: usize, gamma: f64, coef0: f64, degree: u32) -> Result<LabelMap> {
-    let count = Monomials::count(columns, coef0, degree);
-    if count > MOST_MONOMIALS as f64 {
+    if Monomials::count(columns, coef0, degree) > MOST_MONOMIALS as f64 {
         let most = thousands(MOST_MONOMIALS as u64);
         return Error::misuse(format!(
-            "⟦label-kernel=poly⟧ of degree {degree} over {columns} labels has {count:.0} monomials, \
-             and {most} is the most; choose a smaller ⟦label-degree⟧ or fewer labels"
+            "⟦label-kernel=poly⟧ of degree {degree} over {columns} labels has more than {most} \
+             monomials; choose a smaller ⟦label-degree⟧ or fewer labels"
         ));
     }
     Ok(LabelMap::Poly(Monomials::new(columns, gamma, coef0, degree)))

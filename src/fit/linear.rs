@@ -23,7 +23,7 @@ impl Run<'_> {
         covariance: bool,
         labels: Option<LabelSumsKind>,
     ) -> Result<(SumsResult, Tally)> {
-        let source = self.plan.table.read(request)?;
+        let source = self.plan.read(request)?;
         let (features, nulls, threads) = (request.features.len(), request.nulls, self.threads);
         let mut kind = SumsKind { features, covariance, nulls, labels, threads, around: None };
         if kind.needs_means() {

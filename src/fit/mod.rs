@@ -23,6 +23,7 @@ mod cost_kernel;
 mod dual;
 pub(crate) mod folds;
 pub(crate) mod given;
+mod given_labels;
 mod kernel;
 pub(crate) mod kernel_choice;
 pub(crate) mod label_factor;
@@ -41,9 +42,10 @@ mod tests;
 
 pub use basis::GivenBasis;
 pub use cost::FormCost;
+pub use given::read_kernel_matrix;
 pub use options::{
-    Approximate, ColumnOptions, Fit, Gamma, IterationOptions, KernelOptions, LabelOptions,
-    LandmarkChoice, Resources, ScalingOptions, ScoringOptions,
+    Approximate, ColumnOptions, Fit, Gamma, GivenLabels, IterationOptions, KernelOptions,
+    LabelOptions, LandmarkChoice, Resources, ScalingOptions, ScoringOptions,
 };
 pub(crate) use plan::PLANNED_CLASSES;
 pub use plan::Plan;

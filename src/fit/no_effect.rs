@@ -51,8 +51,6 @@ pub(crate) fn labels(fit: &Fit) -> Vec<Note> {
     let options = &fit.labels;
     let supervised = fit.method.is_supervised();
     let scored = fit.scoring.is_some();
-    let is = |kernel| supervised && options.kernel == Some(kernel);
-    let (rbf, poly) = (is(LabelKernel::Rbf), is(LabelKernel::Poly));
     let given = [
         (
             !options.columns.is_empty() && !supervised,
@@ -80,29 +78,25 @@ pub(crate) fn labels(fit: &Fit) -> Vec<Note> {
             "classes",
             "⟦classes⟧ has no effect without labels",
         ),
-        (
-            options.gamma.is_some() && !rbf && !poly,
-            "label-gamma",
-            "⟦label-gamma⟧ has no effect without ⟦label-kernel=rbf⟧ or poly",
-        ),
-        (
-            options.coef0.is_some() && !poly,
-            "label-coef0",
-            "⟦label-coef0⟧ has no effect without ⟦label-kernel=poly⟧",
-        ),
-        (
-            options.degree.is_some() && !poly,
-            "label-degree",
-            "⟦label-degree⟧ has no effect without ⟦label-kernel=poly⟧",
-        ),
-        (
-            options.features.is_some() && !rbf,
-            "label-features",
-            "⟦label-features⟧ has no effect without ⟦label-kernel=rbf⟧",
-        ),
     ];
     let told = given.into_iter().filter(|(given, ..)| *given);
-    told.map(|(_, option, sentence)| no_effect(option, sentence)).collect()
+    let told = told.map(|(_, option, sentence)| no_effect(option, sentence));
+    told.chain(label_constants(fit)).collect()
+}
+
+/// Constants that the kernel over labels does not have.
+fn label_constants(fit: &Fit) -> impl Iterator<Item = Note> {
+    let options = &fit.labels;
+    let kernel = options.kernel.filter(|_| fit.method.is_supervised());
+    let (rbf, poly) = (kernel == Some(LabelKernel::Rbf), kernel == Some(LabelKernel::Poly));
+    let given = [
+        (options.gamma.is_some() && !rbf && !poly, "label-gamma", "⟦label-kernel=rbf⟧ or poly"),
+        (options.coef0.is_some() && !poly, "label-coef0", "⟦label-kernel=poly⟧"),
+        (options.degree.is_some() && !poly, "label-degree", "⟦label-kernel=poly⟧"),
+        (options.features.is_some() && !rbf, "label-features", "⟦label-kernel=rbf⟧"),
+    ];
+    let told = given.into_iter().filter(|(given, ..)| *given);
+    told.map(|(_, name, of)| no_effect(name, format!("⟦{name}⟧ has no effect without {of}")))
 }
 
 /// What the kernel over labels turns out to be, given what they are.

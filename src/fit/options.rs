@@ -10,7 +10,9 @@ use crate::solve::rules::Components;
 use crate::solve::scoring::{Keep, Score};
 use crate::solve::supervised::LabelKernel;
 use crate::source::{Nulls, Precision};
+use ndarray::Array2;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Random Fourier features that stand for an rbf kernel over many distinct labels.
 pub(crate) const DEFAULT_LABEL_FEATURES: usize = 1_000;
@@ -117,6 +119,24 @@ pub struct LabelOptions {
     pub classes: bool,
     /// Of spca: gather the covariance too, to tell each component's share of the variance.
     pub with_variance: bool,
+    /// The matrix of a kernel over labels that is given.
+    pub given: Option<GivenLabels>,
+}
+
+/// A kernel over labels as a matrix, one row and one column for each row of the data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GivenLabels {
+    /// What the model calls it.
+    pub name: String,
+    /// K_y.
+    pub matrix: Arc<Array2<f64>>,
+}
+
+impl From<GivenLabels> for LabelOptions {
+    fn from(given: GivenLabels) -> LabelOptions {
+        let kernel = Some(LabelKernel::Precomputed);
+        LabelOptions { kernel, given: Some(given), ..LabelOptions::default() }
+    }
 }
 
 impl<S: Into<String>, const N: usize> From<[S; N]> for LabelOptions {

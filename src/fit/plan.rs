@@ -22,7 +22,9 @@ use crate::solve::kernel_pca::DENSE_UP_TO;
 use crate::solve::{Form, randomized};
 use crate::source::{ColumnSelection, Features, LabelRead, Storage, Table, columnwise};
 use crate::words::{count, megabytes};
+use ndarray::Array2;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Columns of Δ that a plan of kernel supervised PCA reckons with: each takes as much as a column
 /// of all rows.
@@ -277,7 +279,12 @@ fn label_work(method: Method, labels: &LabelProblem) -> LabelWork {
     let classes = matches!(labels.factor, LabelFactor::Classes { .. } | LabelFactor::OneHot);
     let again = labels.random_gamma().is_some();
     let shape = LabelShape { vectors, classes };
-    LabelWork { shape, again, with_variance: labels.with_variance }
+    let bytes = |delta: &Arc<Array2<f64>>| {
+        let (n, r) = delta.dim();
+        8 * (n * (n + r)) as u64
+    };
+    let given = labels.given.as_ref().map_or(0, bytes);
+    LabelWork { shape, again, with_variance: labels.with_variance, given }
 }
 
 fn kernel_work(problem: &FitProblem, n: u64, d: u64) -> Result<Option<KernelWork>> {

@@ -146,7 +146,7 @@ impl Run<'_> {
     }
 
     pub(super) fn source(&self) -> Result<Box<dyn Source + '_>> {
-        self.plan.table.read(&self.plan.problem.request)
+        self.plan.read(&self.plan.problem.request)
     }
 
     pub(super) fn crew(&self) -> Crew {

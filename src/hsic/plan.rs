@@ -50,7 +50,7 @@ impl Hsic {
     }
 
     fn check(&self, kind: KernelKind) -> Result<()> {
-        if self.labels.columns.is_empty() {
+        if self.labels.columns.is_empty() && self.labels.given.is_none() {
             return Error::misuse("dependence is on labels; name their column with ⟦label⟧");
         }
         if self.kernel.approximation.is_some() || self.kernel.preimage {

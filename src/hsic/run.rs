@@ -137,7 +137,7 @@ impl HsicPlan<'_> {
         if let (Some(labels), Some(read)) = (&mut request.labels, read) {
             labels.read = read;
         }
-        let rows = self.plan.table.read(&request)?;
+        let rows = self.plan.read(&request)?;
         let Some(model) = self.model else { return Ok(rows) };
         let projector = Projector::new(model, model.n_components(), 1);
         Ok(Box::new(MappedSource::new(rows, projector.k(), move |block, place| {

@@ -5,8 +5,8 @@
 //! that rbf feels are compared by differences (`near`). Holds the tile.
 //!
 //! [`Comparands`] are rows that many others are compared with, [`KernelMap`] what a kernel model
-//! does with them, [`Fourier`] random features that stand for the rbf kernel, [`Monomials`] features
-//! that are the polynomial one.
+//! does with them, [`Fourier`] random features that stand for the rbf kernel, [`Monomials`]
+//! features that are the polynomial one.
 //!
 //! | kernel | k(x, y) | flags |
 //! |---|---|---|
@@ -153,8 +153,9 @@ impl Kernel {
                 Kernel::Linear { coef0 } => row.iter_mut().for_each(|t| *t += coef0),
                 Kernel::Poly { gamma, coef0, degree } => simd::poly(row, gamma, coef0, degree),
                 Kernel::Rbf { gamma } => {
-                    simd::rbf(row, gamma, a[i], b);
-                    near::compare_again(row, gamma, (x.original.row(i), a[i]), (y.original, b));
+                    if simd::rbf(row, gamma, a[i], b) {
+                        near::compare_again(row, gamma, (x.original.row(i), a[i]), (y.original, b));
+                    }
                 }
                 Kernel::Sigmoid { gamma, coef0 } => simd::sigmoid(row, gamma, coef0),
                 Kernel::Cosine => {

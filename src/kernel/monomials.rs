@@ -3,12 +3,12 @@
 //! Enters: rows × q numbers y. Leaves: rows × r features ψ. Holds r·q exponents and r factors.
 //!
 //! ```text
-//! (γ yᵀz + c)^p = c^p + Σ_α (p; α, p−|α|) γ^|α| c^(p−|α|) y^α z^α     0 < |α| ≤ p, |α| = p where c = 0
+//! (γ yᵀz + c)^p = c^p + Σ_α (p; α, p−|α|) γ^|α| c^(p−|α|) y^α z^α     0 < |α| ≤ p
 //! ψ_α(y) = √((p; α, p−|α|) γ^|α| c^(p−|α|)) y^α
 //! ```
 //!
-//! (p; α, p−|α|) is the multinomial coefficient. The constant c^p has no feature: centring takes it
-//! out.
+//! (p; α, p−|α|) is the multinomial coefficient; where c = 0 only |α| = p is left. The constant c^p
+//! has no feature: centring takes it out.
 
 use ndarray::{Array2, ArrayView2};
 

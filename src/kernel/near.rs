@@ -16,6 +16,13 @@ pub(super) const FELT: f64 = 4.0;
 /// k from here on may be that of equal rows.
 const ALL_BUT_EQUAL: f64 = 1.0 - 1e-12;
 
+/// True when k of a pair whose squared lengths add up to this has lost digits, or may be that of
+/// equal rows. Without a branch, so that several are looked at at a time.
+#[inline(always)]
+pub(super) fn is_felt(k: f64, gamma: f64, lengths: f64) -> bool {
+    (gamma * lengths * k > FELT) | (k > ALL_BUT_EQUAL)
+}
+
 /// Makes the entries anew that products have lost digits of: k(x, y_j) along a row, with ‖x‖² and
 /// ‖y_j‖².
 pub(super) fn compare_again(
@@ -24,14 +31,9 @@ pub(super) fn compare_again(
     (x, a): (ArrayView1<'_, f64>, f64),
     (y, b): (ArrayView2<'_, f64>, &[f64]),
 ) {
-    // No branch, so that the compiler may look at several at a time: most rows have none.
-    let felt = |k: f64, b: f64| (gamma * (a + b) * k > FELT) | (k > ALL_BUT_EQUAL);
-    if !row.iter().zip(b).fold(false, |any, (k, b)| any | felt(*k, *b)) {
-        return;
-    }
-    for ((k, b), y) in row.iter_mut().zip(b).zip(y.rows()) {
-        if felt(*k, *b) {
-            *k = (-gamma * squared_distance(x, y)).exp();
+    for (j, (k, b)) in row.iter_mut().zip(b).enumerate() {
+        if is_felt(*k, gamma, a + b) {
+            *k = (-gamma * squared_distance(x, y.row(j))).exp();
         }
     }
 }

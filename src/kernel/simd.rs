@@ -14,6 +14,8 @@
 //! Within two units in the last place of libm's, which the tests hold it against. With fused
 //! multiply-add the last bit may differ from a machine without.
 
+use super::near;
+
 /// y·LOG2_E + this − this is the nearest whole number.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
@@ -94,13 +96,16 @@ fn tanh<M: MulAdd>(x: f64) -> f64 {
 }
 
 #[inline(always)]
-fn rbf_row<M: MulAdd>(row: &mut [f64], gamma: f64, a: f64, b: &[f64]) {
+fn rbf_row<M: MulAdd>(row: &mut [f64], gamma: f64, a: f64, b: &[f64]) -> bool {
+    let mut felt = 0u64;
     // ‖x−y‖² is never negative but for rounding; where squares overflow it is beyond all numbers,
     // and k is 0.
     row.iter_mut().zip(b).for_each(|(t, b)| {
         let distance = a + b - 2.0 * *t;
         *t = exp::<M>(-gamma * if distance < 0.0 { 0.0 } else { distance });
+        felt |= u64::from(near::is_felt(*t, gamma, a + b));
     });
+    felt != 0
 }
 
 #[inline(always)]
@@ -110,8 +115,8 @@ fn tanh_row<M: MulAdd>(row: &mut [f64], gamma: f64, coef0: f64) {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn rbf_avx2(row: &mut [f64], gamma: f64, a: f64, b: &[f64]) {
-    rbf_row::<Fused>(row, gamma, a, b);
+fn rbf_avx2(row: &mut [f64], gamma: f64, a: f64, b: &[f64]) -> bool {
+    rbf_row::<Fused>(row, gamma, a, b)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -125,8 +130,9 @@ fn has_avx2() -> bool {
     std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
 }
 
-/// xᵀy → exp(−γ(‖x‖² + ‖y‖² − 2xᵀy)) along a row; `a` is ‖x‖², `b` has the ‖y‖².
-pub(super) fn rbf(row: &mut [f64], gamma: f64, a: f64, b: &[f64]) {
+/// xᵀy → exp(−γ(‖x‖² + ‖y‖² − 2xᵀy)) along a row; `a` is ‖x‖², `b` has the ‖y‖². True when some of
+/// them have lost digits that are felt.
+pub(super) fn rbf(row: &mut [f64], gamma: f64, a: f64, b: &[f64]) -> bool {
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
         // SAFETY: the machine has what the function was compiled for.

@@ -212,6 +212,27 @@ mod tests {
     use ndarray::Array2;
 
     /// Two components of three features, with labels.
+    fn delta_label() -> LabelReport {
+        let class = |name: &str| ClassReport {
+            class: vec![ClassValue::Text(name.into())],
+            weight: 4.5,
+            centroid: vec![1.0, 2.0],
+        };
+        LabelReport {
+            columns: vec!["species".into()],
+            kernel: LabelKernel::Delta,
+            gamma: None,
+            coef0: None,
+            degree: None,
+            features: None,
+            approximation: None,
+            n_classes: Some(2),
+            classes: vec![class("a"), class("b")],
+            hsic_share: vec![0.7, 0.3],
+            unlabelled: 0,
+        }
+    }
+
     fn model() -> Model {
         let x = Array2::from_shape_fn((9, 3), |(i, j)| ((i * 7 + j * 5 + i * j) % 11) as f64);
         let mut sums = Covariance::new(3);
@@ -225,24 +246,6 @@ mod tests {
             width: None,
             elements: None,
         };
-        let class = |name: &str| ClassReport {
-            class: vec![ClassValue::Text(name.into())],
-            weight: 4.5,
-            centroid: vec![1.0, 2.0],
-        };
-        let label = LabelReport {
-            columns: vec!["species".into()],
-            kernel: LabelKernel::Delta,
-            gamma: None,
-            coef0: None,
-            degree: None,
-            features: None,
-            approximation: None,
-            n_classes: Some(2),
-            classes: vec![class("a"), class("b")],
-            hsic_share: vec![0.7, 0.3],
-            unlabelled: 0,
-        };
         let from = Provenance {
             columns: Features { columns: ["x", "y", "z"].map(column).to_vec() },
             asked: Components::Count(2),
@@ -252,7 +255,7 @@ mod tests {
             precision: Precision::Exact,
             seed: None,
             method: Method::Spca,
-            label: Some(label),
+            label: Some(delta_label()),
             hsic: Some(1.0),
             kernel: None,
             total_variance: None,

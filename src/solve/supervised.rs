@@ -42,6 +42,16 @@ pub enum LabelKernel {
     Cosine,
     /// 1 for a row with itself: plain PCA.
     Identity,
+    /// Given as a matrix.
+    Precomputed,
+}
+
+impl LabelKernel {
+    /// True when sums of classes or numbers do not tell it: rows must be seen, or distinct labels.
+    pub(crate) fn needs_rows(self) -> bool {
+        use LabelKernel::{Cosine, Poly, Precomputed, Rbf};
+        matches!(self, Rbf | Poly | Cosine | Precomputed)
+    }
 }
 
 impl std::fmt::Display for LabelKernel {
@@ -53,6 +63,7 @@ impl std::fmt::Display for LabelKernel {
             LabelKernel::Poly => "poly",
             LabelKernel::Cosine => "cosine",
             LabelKernel::Identity => "identity",
+            LabelKernel::Precomputed => "precomputed",
         })
     }
 }
@@ -172,8 +183,8 @@ pub(crate) fn label_factor(
     Ok((factor, values))
 }
 
-/// Over one column of classes, one-hot, a kernel has one value a for equal labels and one value b for
-/// others: it is (a − b) δ + b, and H takes b out. This is a − b.
+/// Over one column of classes, one-hot, a kernel has one value a for equal labels and one value b
+/// for others: it is (a − b) δ + b, and H takes b out. This is a − b.
 pub(crate) fn scale_over_classes(kernel: Kernel) -> f64 {
     match kernel {
         // ‖y − y'‖² = 2.

@@ -205,7 +205,8 @@ fn read_numbers(
     Ok(())
 }
 
-/// Divides rows by their length; those that are missing stay as they are. A row of zeros is an error.
+/// Divides rows by their length; those that are missing stay as they are. A row of zeros is an
+/// error.
 fn to_unit_length(y: &mut Array2<f64>, missing: &[bool]) -> std::result::Result<(), usize> {
     for (row, mut y) in y.rows_mut().into_iter().enumerate().filter(|(row, _)| !missing[*row]) {
         let largest = y.iter().fold(0.0f64, |m, v| m.max(v.abs()));

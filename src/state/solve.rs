@@ -231,7 +231,7 @@ impl StateLabels {
                      ⟦label-kernel=delta⟧",
                 );
             }
-            (Some(kernel @ (LabelKernel::Rbf | LabelKernel::Poly | LabelKernel::Cosine)), _) => {
+            (Some(kernel), _) if kernel.needs_rows() => {
                 return Error::misuse(format!(
                     "the {kernel} kernel over labels needs the rows; use fit"
                 ));
@@ -246,6 +246,7 @@ impl StateLabels {
             numeric: self.numeric.clone(),
             features: fit.labels.features.unwrap_or(DEFAULT_LABEL_FEATURES),
             with_variance: fit.labels.with_variance,
+            given: None,
         })
     }
 }

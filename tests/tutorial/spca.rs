@@ -26,18 +26,18 @@ pub fn labels(data: &Data) -> [Labels; 8] {
     let near = |i: usize, j: usize| (-(data.y[i] - data.y[j]).powi(2)).exp();
     let rbf = Array2::from_shape_fn((data.n(), data.n()), |(i, j)| near(i, j));
     let both = one_hot(data).t().dot(&one_hot(data)) + data.regression();
-    let poly = data.regression().mapv(|t| (t + 1.0).powi(2));
+    let poly = data.regression().mapv(|t| t * t);
     let far = data.delta().mapv(|same| (-2.0 * (1.0 - same)).exp());
     let length = both.diag().mapv(f64::sqrt);
     let cosine = &both / &length / length.view().insert_axis(Axis(1));
-    let squares = LabelOptions { degree: Some(2), coef0: Some(1.0), ..["y"].into() };
+    let squares = LabelOptions { degree: Some(2), ..["y"].into() };
     [
         of("delta", ["class"].into(), LabelKernel::Delta, data.delta(), CLASSES - 1),
         of("one-hot", ["class"].into(), linear, one_hot(data).t().dot(&one_hot(data)), CLASSES - 1),
         of("regression", ["y"].into(), linear, data.regression(), 1),
         of("regression, Gaussian", ["y"].into(), LabelKernel::Rbf, rbf, P),
         of("one-hot and a number", ["class", "y"].into(), linear, both, P),
-        of("polynomial", squares, LabelKernel::Poly, poly, 2),
+        of("polynomial", squares, LabelKernel::Poly, poly, 1),
         of("cosine", ["class", "y"].into(), LabelKernel::Cosine, cosine, P),
         of("Gaussian, one-hot", ["class"].into(), LabelKernel::Rbf, far, CLASSES - 1),
     ]

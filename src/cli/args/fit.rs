@@ -2,18 +2,20 @@
 
 use super::numbers::{degree, finite, positive, tolerance};
 use super::{CheckpointArgs, ColumnArgs, KernelArgs, ModelArgs, ResourceArgs, ScoreArgs};
-use crate::error::Result;
+use crate::budget::Bytes;
+use crate::error::{Error, Result};
 use crate::fit::bounds::{MOST_LABEL_FEATURES, MOST_LANDMARKS, MOST_PASSES};
 use crate::fit::options::DEFAULT_MAX_PASSES;
 use crate::fit::{
-    Approximate, Fit, GivenBasis, IterationOptions, KernelOptions, LabelOptions, LandmarkChoice,
-    ScalingOptions,
+    Approximate, Fit, GivenBasis, GivenLabels, IterationOptions, KernelOptions, LabelOptions,
+    LandmarkChoice, ScalingOptions, read_kernel_matrix,
 };
 use crate::model::Model;
 use crate::solve::supervised::LabelKernel;
-use crate::source::{Nulls, Precision};
+use crate::source::{Dataset, Nulls, Precision};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Which rows and columns, and what is done to them. Shared by `plan` and `fit`.
 #[derive(Debug, Clone, Args)]
@@ -62,6 +64,11 @@ pub(crate) struct FitSpec {
         value_parser = clap::value_parser!(u32).range(1..=MOST_LABEL_FEATURES as i64)
     )]
     pub(crate) label_features: Option<u32>,
+
+    /// Of --label-kernel precomputed: Parquet with the matrix of the kernel over labels, n rows of
+    /// n numbers in the order of the data.
+    #[arg(long, value_name = "DATA")]
+    pub(crate) label_data: Vec<String>,
 
     /// Numeric labels are classes: equal or not.
     #[arg(long)]
@@ -152,6 +159,22 @@ pub(crate) struct FitSpec {
     pub(crate) resources: ResourceArgs,
 }
 
+/// `--label-data`: the matrix, read.
+pub(crate) fn given_labels(
+    data: &[String],
+    kernel: Option<LabelKernel>,
+    memory: Option<Bytes>,
+) -> Result<Option<GivenLabels>> {
+    if data.is_empty() {
+        return Ok(None);
+    }
+    if kernel != Some(LabelKernel::Precomputed) {
+        return Error::misuse("--label-data is the matrix of --label-kernel precomputed; name it");
+    }
+    let matrix = read_kernel_matrix(&Dataset::from_paths(data)?, memory)?;
+    Ok(Some(GivenLabels { name: data.join(", "), matrix: Arc::new(matrix) }))
+}
+
 /// `fit --preimage`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LearnedPreimage {
@@ -187,6 +210,7 @@ impl FitSpec {
                 features: self.label_features.map(|n| n as usize),
                 classes: self.classes,
                 with_variance,
+                given: given_labels(&self.label_data, self.label_kernel, self.resources.memory)?,
             },
             kernel: KernelOptions {
                 approximation: self.approximation(),
@@ -280,7 +304,12 @@ pub(crate) struct HsicArgs {
     pub(crate) data: Vec<String>,
 
     /// Label columns, comma-separated.
-    #[arg(long, value_delimiter = ',', value_name = "COLS", required = true)]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "COLS",
+        required_unless_present = "label_data"
+    )]
     pub(crate) label: Vec<String>,
 
     /// Kernel over the labels. Default: delta for strings, bools and --classes, linear for numbers.
@@ -298,6 +327,11 @@ pub(crate) struct HsicArgs {
     /// Degree of poly over labels. Default: 3.
     #[arg(long, value_name = "N", value_parser = degree, allow_negative_numbers = true)]
     pub(crate) label_degree: Option<u32>,
+
+    /// Of --label-kernel precomputed: Parquet with the matrix of the kernel over labels, n rows of
+    /// n numbers in the order of the data.
+    #[arg(long, value_name = "DATA")]
+    pub(crate) label_data: Vec<String>,
 
     /// Numeric labels are classes: equal or not.
     #[arg(long)]

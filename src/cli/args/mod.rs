@@ -7,7 +7,7 @@ mod groups;
 mod states;
 
 pub(crate) use apply::{OutputArgs, ReconstructArgs, TransformArgs};
-pub(crate) use fit::{FitArgs, HsicArgs, PlanArgs};
+pub(crate) use fit::{FitArgs, HsicArgs, PlanArgs, given_labels};
 pub(crate) use groups::{
     CheckpointArgs, ColumnArgs, KernelArgs, ModelArgs, ResourceArgs, ScoreArgs, same_file,
 };
