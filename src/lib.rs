@@ -110,7 +110,7 @@ pub mod internals;
 
 pub use apply::{
     ApplyPlan, ApplySummary, Dtype, KeepColumns, Layout, Preimage, PreimageLoss, Reconstruct,
-    Transform,
+    RowNulls, Transform,
 };
 pub use budget::{Budget, Bytes, Item, MemoryPlan, Phase};
 pub use error::{Error, IterationKind, Place, Result, Unconverged, phrase};

@@ -155,6 +155,10 @@ impl StagedDir {
         if target.exists() {
             replaceable(target, target, &files.iter().map(PathBuf::as_path).collect())?;
         }
+        let parent = target.parent().filter(|p| !p.as_os_str().is_empty() && !p.exists());
+        if let Some(parent) = parent {
+            std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+        }
         let (parent, prefix) = stage_name(target)?;
         let own = |attempt: u32| parent.join(format!("{prefix}{}-{attempt}", std::process::id()));
         let named = key.map_or_else(|| own(0), |key| parent.join(format!("{prefix}r{key:016x}")));
@@ -186,6 +190,12 @@ impl StagedDir {
         &self.complete
     }
 
+    /// Where those files are until all are.
+    pub(crate) fn complete_paths(&self) -> impl Iterator<Item = PathBuf> {
+        let complete = self.files.iter().zip(&self.complete).filter(|(_, complete)| **complete);
+        complete.map(|(file, _)| self.path().join(file))
+    }
+
     /// Creates one of the announced files.
     pub(crate) fn create_file(&self, index: usize) -> Result<File> {
         let path = self.path().join(&self.files[index]);
@@ -200,6 +210,13 @@ impl StagedDir {
     pub(crate) fn mark(&self, index: usize) {
         // Without its mark a file is only written once more.
         let _ = File::create(self.path().join(format!("{DONE}{index}")));
+    }
+
+    /// A kill takes the lock and leaves the directory.
+    #[cfg(test)]
+    pub(crate) fn killed(mut self) {
+        alive().remove(self.path());
+        self.temporary = None;
     }
 
     /// Where the file with this index will be.
@@ -403,12 +420,7 @@ mod tests {
         let second = StagedDir::create(&target, files(), Some(7)).unwrap();
         assert_eq!(second.complete(), [false, false], "the first is alive and keeps its own");
         drop(second);
-        // A kill takes the lock and leaves the directory.
-        let path = killed.path().to_path_buf();
-        alive().remove(&path);
-        let mut killed = killed;
-        killed.temporary = None;
-        drop(killed);
+        killed.killed();
         let other = StagedDir::create(&dir.path().join("other"), files(), Some(7)).unwrap();
         assert_eq!(other.complete(), [false, false], "another target");
         drop(other);

@@ -10,8 +10,11 @@ use crate::error::{Error, Place, Result};
 use crate::project::preimage::FixedPoint;
 use crate::project::{BlockScores, Projector};
 use crate::source::{Block, Source, Tally, Values, places};
-use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch};
+use arrow_array::{
+    ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch, UInt32Array,
+};
 use arrow_schema::Field;
+use arrow_select::take::take;
 use ndarray::{Array1, Array2, ArrayView2, s};
 use std::sync::Arc;
 
@@ -33,6 +36,8 @@ pub(super) struct Totals {
     pub(super) loss: Loss,
     /// Computed numbers beyond the range of their type.
     pub(super) overflowed: u64,
+    /// Rows that came out with nulls.
+    pub(super) rows_null: u64,
 }
 
 impl Totals {
@@ -40,6 +45,7 @@ impl Totals {
         self.tally.add(more.tally);
         self.loss.add(more.loss);
         self.overflowed += more.overflowed;
+        self.rows_null += more.rows_null;
     }
 }
 
@@ -97,9 +103,32 @@ impl<'a> Batches<'a> {
         totals.tally.add(std::mem::take(&mut block.tally));
         let kept = block.kept.take();
         let mut columns: Vec<ArrayRef> = kept.map_or_else(Vec::new, |b| b.columns().to_vec());
-        columns.extend(self.computed(block, place, totals)?);
+        columns.extend(match self.plan.nulls.keeps_rows() && !block.missing.is_empty() {
+            true => self.of_complete_rows(&block, place, totals)?,
+            false => self.computed(block, place, totals)?,
+        });
         RecordBatch::try_new(self.plan.schema.clone(), columns)
             .map_err(|e| Error::Internal(format!("output batch: {e}")))
+    }
+
+    /// What is computed of the rows that miss nothing, and nulls for the others.
+    fn of_complete_rows(
+        &self,
+        block: &Block,
+        place: impl Fn(usize) -> Place,
+        totals: &mut Totals,
+    ) -> Result<Vec<ArrayRef>> {
+        let complete = block.complete_rows();
+        totals.rows_null += (block.rows() - complete.len()) as u64;
+        let whole = block.select_rows(&complete);
+        let arrays = self.computed(whole, |row| place(complete[row]), totals)?;
+        let mut from = vec![None; block.rows()];
+        complete.iter().enumerate().for_each(|(at, row)| from[*row] = Some(at as u32));
+        let from = UInt32Array::from(from);
+        let spread = |array: ArrayRef| {
+            take(&array, &from, None).map_err(|e| Error::Internal(format!("rows of nulls: {e}")))
+        };
+        arrays.into_iter().map(spread).collect()
     }
 
     fn computed(

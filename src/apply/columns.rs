@@ -134,6 +134,11 @@ pub(super) fn computed_fields(
     fields
 }
 
+/// The same, where a row may have none.
+pub(super) fn nullable(fields: &[FieldRef]) -> Vec<FieldRef> {
+    fields.iter().map(|f| Arc::new(f.as_ref().clone().with_nullable(true))).collect()
+}
+
 /// The type of computed numbers.
 pub(super) fn number_type(dtype: Dtype) -> DataType {
     match dtype {

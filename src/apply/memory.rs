@@ -9,6 +9,7 @@
 //! | the model | of a kernel model, its rows twice |
 //! | comparisons | of a kernel model, a tile a thread |
 //! | batches and blocks | t · rows of a block · (24 d + 3 bytes of an output row) |
+//! | complete rows | with `nulls=null`, as many · (8 d + bytes of an output row) |
 //! | column writers | t · a page, a dictionary and a compressor per column |
 //! | pieces | (t + w·q) · the bytes of a row group, or of a batch |
 
@@ -85,9 +86,14 @@ impl ApplyPlan<'_, '_> {
                 (bytes, "row groups being written", group_rows(self.row_bytes) as u64)
             }
         };
+        // Complete rows by themselves, and what is computed of them.
+        let complete = match self.nulls.keeps_rows() {
+            true => 8 * d as u64 + self.row_bytes,
+            false => 0,
+        };
         Streaming {
             model: self.model_bytes(),
-            block: block.saturating_mul(24 * d as u64 + 3 * self.row_bytes),
+            block: block.saturating_mul(24 * d as u64 + 3 * self.row_bytes + complete),
             writers,
             piece_name,
             piece: piece_rows.saturating_mul(self.row_bytes),

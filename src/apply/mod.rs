@@ -22,6 +22,6 @@ mod tests;
 
 #[cfg(feature = "cli")]
 pub(crate) use options::DEFAULT_PREFIX;
-pub use options::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, Transform};
+pub use options::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, RowNulls, Transform};
 pub use plan::ApplyPlan;
 pub use run::{ApplySummary, PreimageLoss};

@@ -3,6 +3,7 @@
 
 use crate::budget::Bytes;
 use crate::fit::Resources;
+use crate::source::Nulls;
 use std::fmt;
 
 /// What score columns are called: `pc1`, `pc2`, ….
@@ -40,6 +41,41 @@ pub enum Dtype {
     F64,
     /// Single.
     F32,
+}
+
+/// What a second pass does with a row that has a missing (null or NaN) feature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum RowNulls {
+    /// Stop and name the first one.
+    Error,
+    /// Leave the row out.
+    Drop,
+    /// Put the training mean.
+    Mean,
+    /// Keep the row, with nulls for all that is computed: output and input have the same rows.
+    Null,
+}
+
+impl From<Nulls> for RowNulls {
+    fn from(fitted: Nulls) -> RowNulls {
+        match fitted {
+            Nulls::Error => RowNulls::Error,
+            Nulls::Drop => RowNulls::Drop,
+            Nulls::Mean => RowNulls::Mean,
+        }
+    }
+}
+
+impl RowNulls {
+    /// How the rows are read: a cell that has no value is known in a block that was not to drop it.
+    pub(super) fn read(self) -> Nulls {
+        match self {
+            RowNulls::Error => Nulls::Error,
+            RowNulls::Drop => Nulls::Drop,
+            RowNulls::Mean | RowNulls::Null => Nulls::Mean,
+        }
+    }
 }
 
 /// From scores of a kernel model to rows that come near.
@@ -95,6 +131,8 @@ pub struct Transform {
     pub diagnostics: bool,
     /// Add x − x̂: a column `residual_…` for each that was fitted, or with lists one `residual`.
     pub residuals: bool,
+    /// What to do about missing values; by default what the model was fitted with.
+    pub nulls: Option<RowNulls>,
     /// Ceilings.
     pub resources: Resources,
 }
@@ -109,6 +147,7 @@ impl Default for Transform {
             prefix: DEFAULT_PREFIX.into(),
             diagnostics: false,
             residuals: false,
+            nulls: None,
             resources: Resources::default(),
         }
     }
@@ -142,6 +181,9 @@ pub struct Reconstruct {
     pub from_scores: bool,
     /// Of a kernel model: how to come near the rows.
     pub preimage: Option<Preimage>,
+    /// What to do about missing values; by default what the model was fitted with, and an error
+    /// among scores.
+    pub nulls: Option<RowNulls>,
     /// Ceilings.
     pub resources: Resources,
 }
@@ -155,6 +197,7 @@ impl Default for Reconstruct {
             prefix: DEFAULT_PREFIX.into(),
             from_scores: false,
             preimage: None,
+            nulls: None,
             resources: Resources::default(),
         }
     }
@@ -188,6 +231,11 @@ macro_rules! output_setters {
             /// What score columns are called.
             pub fn prefix(self, prefix: impl Into<String>) -> $options {
                 $options { prefix: prefix.into(), ..self }
+            }
+
+            /// What to do about missing values.
+            pub fn nulls(self, nulls: RowNulls) -> $options {
+                $options { nulls: Some(nulls), ..self }
             }
 
             /// The most memory to use, in bytes.

@@ -1,19 +1,22 @@
 //! Asked, then checked: [`Transform`] or [`Reconstruct`], a model and a table → [`ApplyPlan`]. No
 //! row is read.
 
-use super::columns::{OutputColumns, computed_fields};
-use super::options::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, Transform};
+use super::columns::{OutputColumns, computed_fields, nullable};
+use super::options::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, RowNulls, Transform};
 use crate::error::{Error, Result};
 use crate::fit::{Resources, bounds};
 use crate::model::Model;
 use crate::project::preimage::FixedPoint;
-use crate::source::{ColumnKind, FeatureColumn, Features, Nulls, ReadCost, ReadRequest, Table};
+use crate::source::{ColumnKind, FeatureColumn, Features, ReadCost, ReadRequest, Table};
 use crate::words::count;
 use arrow_schema::SchemaRef;
 
 /// What to do about a missing value when the model says none may be.
-const FITTED_ADVICE: &str = "the model was fitted with ⟦nulls=error⟧; clean the row, or fit with \
-                             ⟦nulls=drop⟧ or ⟦nulls=mean⟧";
+const FITTED_ADVICE: &str = "the model was fitted with ⟦nulls=error⟧; clean the row, or choose \
+                             ⟦nulls=null⟧, which keeps it without scores, drop or mean";
+
+/// The same where that was asked for.
+const ASKED_ADVICE: &str = "clean the row, or choose ⟦nulls=null⟧, drop or mean";
 
 /// What comes out of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +67,7 @@ pub struct ApplyPlan<'m, 't> {
     pub(super) request: ReadRequest,
     pub(super) compute: Compute,
     pub(super) dtype: Dtype,
+    pub(super) nulls: AppliedNulls,
     pub(super) columns: OutputColumns,
     pub(super) schema: SchemaRef,
     /// What reading takes.
@@ -71,6 +75,36 @@ pub struct ApplyPlan<'m, 't> {
     /// Bytes of an output row, about.
     pub(super) row_bytes: u64,
     pub(super) resources: Resources,
+}
+
+/// What is done about missing values, and whether that was asked for or is as fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AppliedNulls {
+    pub(super) policy: RowNulls,
+    pub(super) asked: bool,
+}
+
+impl AppliedNulls {
+    fn of(model: &Model, asked: Option<RowNulls>) -> AppliedNulls {
+        let policy = asked.unwrap_or_else(|| model.header.nulls.policy.into());
+        AppliedNulls { policy, asked: asked.is_some() }
+    }
+
+    /// Among scores, of which there is no mean.
+    fn of_scores(asked: Option<RowNulls>) -> Result<AppliedNulls> {
+        match asked {
+            Some(RowNulls::Mean) => Error::misuse(
+                "⟦nulls=mean⟧ is for rows, whose means a model has; among scores choose error, \
+                 drop or null",
+            ),
+            _ => Ok(AppliedNulls { policy: asked.unwrap_or(RowNulls::Error), asked: true }),
+        }
+    }
+
+    /// True when rows come out with nulls.
+    pub(super) fn keeps_rows(self) -> bool {
+        self.policy == RowNulls::Null
+    }
 }
 
 impl Transform {
@@ -87,7 +121,8 @@ impl Transform {
         let hotelling = diagnostics && model.explained_variance().is_some();
         let added = Added { error: diagnostics, hotelling, residuals };
         let compute = Compute::Scores { layout, added };
-        let mut request = as_fitted(model);
+        let nulls = AppliedNulls::of(model, self.nulls);
+        let mut request = rows_request(model, nulls);
         if residuals {
             check_residuals(model)?;
             // A feature that was constant has a residual, too.
@@ -103,6 +138,7 @@ impl Transform {
         let output = OutputOptions {
             keep: &self.keep,
             dtype: self.dtype,
+            nulls,
             prefix: &self.prefix,
             resources: &self.resources,
         };
@@ -122,17 +158,23 @@ impl Reconstruct {
     ) -> Result<ApplyPlan<'m, 't>> {
         let components = ComponentCount::of(model, self.components)?;
         let inverse = inverse(model, components.k, self.preimage)?;
-        let (request, compute) = if self.from_scores {
-            let features = score_columns(table, &self.prefix, components.k)?;
-            let (nulls, advice) = (Nulls::Error, "leave the row out");
-            let request = ReadRequest { features, nulls, advice, ..ReadRequest::default() };
-            (request, Compute::RowsFromScores(inverse))
+        let (request, compute, nulls) = if self.from_scores {
+            let nulls = AppliedNulls::of_scores(self.nulls)?;
+            let request = ReadRequest {
+                features: score_columns(table, &self.prefix, components.k)?,
+                nulls: nulls.policy.read(),
+                advice: "leave the row out, or choose ⟦nulls=null⟧ or drop",
+                ..ReadRequest::default()
+            };
+            (request, Compute::RowsFromScores(inverse), nulls)
         } else {
-            (as_fitted(model), Compute::Rows(inverse))
+            let nulls = AppliedNulls::of(model, self.nulls);
+            (rows_request(model, nulls), Compute::Rows(inverse), nulls)
         };
         let output = OutputOptions {
             keep: &self.keep,
             dtype: self.dtype,
+            nulls,
             prefix: &self.prefix,
             resources: &self.resources,
         };
@@ -163,6 +205,7 @@ impl ComponentCount {
 struct OutputOptions<'a> {
     keep: &'a KeepColumns,
     dtype: Dtype,
+    nulls: AppliedNulls,
     prefix: &'a str,
     resources: &'a Resources,
 }
@@ -181,6 +224,10 @@ impl<'m, 't> ApplyPlan<'m, 't> {
         request.features.check(table)?;
         let ComponentCount { asked, k } = components;
         let computed = computed_fields(model, k, compute, output.dtype, output.prefix);
+        let computed = match output.nulls.keeps_rows() {
+            true => nullable(&computed),
+            false => computed,
+        };
         let columns = OutputColumns::new(table, output.keep, compute, computed)?;
         request.keep = columns.kept_names();
         let read = table.cost(&request)?;
@@ -192,6 +239,7 @@ impl<'m, 't> ApplyPlan<'m, 't> {
             request,
             compute,
             dtype: output.dtype,
+            nulls: output.nulls,
             schema: columns.schema(),
             row_bytes: read.kept_row + columns.computed_bytes(),
             columns,
@@ -211,12 +259,12 @@ impl<'m, 't> ApplyPlan<'m, 't> {
     }
 }
 
-/// The features as they were fitted, with the same policy for missing values.
-fn as_fitted(model: &Model) -> ReadRequest {
+/// The features as they were fitted.
+fn rows_request(model: &Model, nulls: AppliedNulls) -> ReadRequest {
     ReadRequest {
         features: model.header.features.clone(),
-        nulls: model.header.nulls.policy,
-        advice: FITTED_ADVICE,
+        nulls: nulls.policy.read(),
+        advice: if nulls.asked { ASKED_ADVICE } else { FITTED_ADVICE },
         ..ReadRequest::default()
     }
 }

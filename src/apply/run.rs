@@ -10,7 +10,7 @@
 use super::batches::{Batches, Loss, Totals};
 use super::memory::PieceKind;
 use super::options::{Dtype, Preimage};
-use super::plan::{ApplyPlan, Compute};
+use super::plan::{AppliedNulls, ApplyPlan, Compute};
 use crate::error::{Error, Place, Result};
 use crate::listen::{Listener, Stage, Watch};
 use crate::model::InputEntry;
@@ -27,7 +27,8 @@ use std::path::PathBuf;
 /// The one file of a directory whose rows come from no file.
 const ONLY_FILE: &str = "part-000.parquet";
 
-/// What a second pass has done.
+/// What a second pass has done, with what an earlier run had completed of its output. Cells, nulls
+/// and losses are those of this run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ApplySummary {
     /// Components applied.
@@ -36,17 +37,19 @@ pub struct ApplySummary {
     pub rows_read: u64,
     /// Rows that came out.
     pub rows_written: u64,
-    /// Rows left out for missing values, as the model's policy says.
+    /// Rows left out for missing values.
     pub rows_dropped: u64,
+    /// Rows that came out with nulls, for missing values.
+    pub rows_null: u64,
     /// Missing cells that were met.
     pub missing: u64,
     /// Computed numbers beyond the range of their type, written as inf or NaN.
     pub overflowed: u64,
     /// What pre-images lose, where that is known.
     pub preimage: Option<PreimageLoss>,
-    /// Files written; 0 where batches went to a sink.
+    /// Files of the output; 0 where batches went to a sink.
     pub files: usize,
-    /// Files of an earlier run that were complete, and kept.
+    /// Those of an earlier run that were complete, and kept.
     pub files_kept: usize,
 }
 
@@ -60,6 +63,14 @@ pub struct PreimageLoss {
     pub loss: f64,
     /// Rows whose iteration did not come to rest.
     pub unsettled: u64,
+}
+
+/// What an earlier run has completed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Kept {
+    files: usize,
+    rows_read: u64,
+    rows_written: u64,
 }
 
 /// The batches of a unit.
@@ -89,7 +100,7 @@ impl ApplyPlan<'_, '_> {
         };
         let totals = self.stream(crew, &[], listener, encode, &mut sink)?;
         sink.finish()?;
-        Ok(self.applied(&totals, listener))
+        Ok(self.applied(&totals, Kept::default(), listener))
     }
 
     /// Writes Parquet: one file, or a directory with one file per input, which appears when all of
@@ -112,16 +123,16 @@ impl ApplyPlan<'_, '_> {
         let all = names.len();
         let mut sink = ParquetSink::create(output, names, &encoder, self.key(output)?)?;
         let done = sink.complete();
-        let kept = done.iter().filter(|d| **d).count();
-        if kept > 0 {
-            listener.note(&Note::FilesKept { kept, of: all as u64 });
+        let kept = self.kept(&done, sink.complete_rows()?);
+        if kept.files > 0 {
+            listener.note(&Note::FilesKept { kept: kept.files, of: all as u64 });
         }
         let encode =
             |batches: &mut UnitBatches<'_>, give: &mut dyn FnMut(_)| encoder.encode(batches, give);
         let totals = self.stream(crew, &done, listener, encode, &mut sink)?;
         sink.finish()?;
-        let files = if output.is_one_file() { 1 } else { all - kept };
-        Ok(ApplySummary { files, files_kept: kept, ..self.applied(&totals, listener) })
+        let files = if output.is_one_file() { 1 } else { all };
+        Ok(ApplySummary { files, ..self.applied(&totals, kept, listener) })
     }
 
     /// The pass: workers make batches and encode them, the sink takes what they give.
@@ -159,7 +170,7 @@ impl ApplyPlan<'_, '_> {
     }
 
     /// One name per input below the output directory; none for a single file.
-    fn file_names(&self, output: &ParquetOutput) -> Result<Vec<PathBuf>> {
+    pub(super) fn file_names(&self, output: &ParquetOutput) -> Result<Vec<PathBuf>> {
         let inputs = self.table.inputs();
         if output.is_one_file() {
             return Ok(Vec::new());
@@ -183,16 +194,16 @@ impl ApplyPlan<'_, '_> {
 
     /// Names what is written: the same model, rows and options give the same files. `None` where
     /// nothing is taken up again: of one file, and of rows that come from no file.
-    fn key(&self, output: &ParquetOutput) -> Result<Option<u64>> {
+    pub(super) fn key(&self, output: &ParquetOutput) -> Result<Option<u64>> {
         let inputs = InputEntry::of(self.table);
         if output.is_one_file() || inputs.is_empty() {
             return Ok(None);
         }
         let mut hash = twox_hash::XxHash64::with_seed(0);
         hash.write(&self.model.to_bytes()?);
-        let ApplyPlan { k, compute, dtype, schema, .. } = self;
+        let ApplyPlan { k, compute, dtype, schema, nulls: AppliedNulls { policy, .. }, .. } = self;
         let (features, compression) = (&self.request.features, output.compression);
-        let options = format!("{k} {compute:?} {dtype:?} {compression:?} {features:?}");
+        let options = format!("{k} {compute:?} {dtype:?} {policy:?} {compression:?} {features:?}");
         hash.write(format!("{options} {schema:?} {inputs:?}").as_bytes());
         Ok(Some(hash.finish()))
     }
@@ -211,21 +222,30 @@ impl ApplyPlan<'_, '_> {
         }
     }
 
+    /// What an earlier run has completed, in so many rows.
+    fn kept(&self, done: &[bool], rows_written: u64) -> Kept {
+        let inputs = self.table.inputs().iter().zip(done).filter(|(_, done)| **done);
+        let rows_read = inputs.map(|(input, _)| input.rows).sum();
+        Kept { files: done.iter().filter(|d| **d).count(), rows_read, rows_written }
+    }
+
     /// What was done, and told.
-    fn applied(&self, totals: &Totals, listener: &dyn Listener) -> ApplySummary {
+    fn applied(&self, totals: &Totals, kept: Kept, listener: &dyn Listener) -> ApplySummary {
         let tally = &totals.tally;
+        let dropped = tally.dropped + kept.rows_read.saturating_sub(kept.rows_written);
         let applied = ApplySummary {
             components: self.k,
-            rows_read: tally.rows,
-            rows_written: tally.rows - tally.dropped,
-            rows_dropped: tally.dropped,
+            rows_read: tally.rows + kept.rows_read,
+            rows_written: tally.rows - tally.dropped + kept.rows_written,
+            rows_dropped: dropped,
+            rows_null: totals.rows_null,
             missing: tally.missing.values().sum(),
             overflowed: totals.overflowed,
             preimage: self.compute.preimage().and_then(|by| preimage_loss(by, totals.loss)),
             files: 0,
-            files_kept: 0,
+            files_kept: kept.files,
         };
-        applied.notes(self.dtype).iter().for_each(|note| listener.note(note));
+        applied.notes(self.dtype, self.nulls.asked).iter().for_each(|note| listener.note(note));
         applied
     }
 }
@@ -238,7 +258,7 @@ fn preimage_loss(by: Preimage, loss: Loss) -> Option<PreimageLoss> {
 
 impl ApplySummary {
     /// What a user should know of it.
-    fn notes(&self, dtype: Dtype) -> Vec<Note> {
+    fn notes(&self, dtype: Dtype, asked: bool) -> Vec<Note> {
         let mut notes = Vec::new();
         notes.extend(self.preimage.map(|p| match p.by {
             Preimage::Ridge => Note::RidgeLoss(p.loss),
@@ -246,11 +266,13 @@ impl ApplySummary {
                 Note::FixedPointLoss { distance: p.loss, unsettled: p.unsettled }
             }
         }));
-        if self.rows_dropped > 0 {
-            let (dropped, rows) = (self.rows_dropped, self.rows_read);
-            notes.push(Note::DroppedAsFitted { dropped, rows });
+        let rows = self.rows_read;
+        if self.rows_null > 0 {
+            notes.push(Note::RowsNull { null: self.rows_null, rows });
+        } else if self.rows_dropped > 0 {
+            notes.push(Note::RowsDroppedAgain { dropped: self.rows_dropped, rows, asked });
         } else if self.missing > 0 {
-            notes.push(Note::FilledAsFitted(self.missing));
+            notes.push(Note::CellsFilledAgain { cells: self.missing, asked });
         }
         if self.overflowed > 0 {
             let dtype = match dtype {

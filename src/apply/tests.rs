@@ -9,10 +9,12 @@ use crate::model::Model;
 use crate::note::Note;
 use crate::sink::{ParquetOutput, Sink};
 use crate::source::{ArrowTable, Dataset, Nulls, ReaderTable, Table, inputs};
+use crate::staged::StagedDir;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchIterator};
 use arrow_select::concat::concat_batches;
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -154,7 +156,7 @@ fn a_batch_in_memory_goes_the_same_way() {
     let table = ArrowTable::try_new(batches(false)).unwrap();
     let said = fitted(&table, Nulls::Error).transform(&batch(0, 9, true)).unwrap_err().to_string();
     assert!(said.contains("column 'b', row 3 (counted from 0): is null or NaN"), "{said}");
-    assert!(said.ends_with("or fit with nulls=drop or nulls=mean"), "{said}");
+    assert!(said.ends_with("which keeps it without scores, drop or mean"), "{said}");
 }
 
 #[test]
@@ -295,6 +297,32 @@ fn what_was_met_is_told() {
     let filled = "800 missing values filled with the training mean, as in the fit (nulls=mean)";
     let fewer = "asked for 7 components, the model has 2";
     assert_eq!(*listener.notes.lock().unwrap(), [fewer, filled]);
+}
+
+#[test]
+fn a_resumed_run_tells_the_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dataset(dir.path(), &batches(true));
+    let model = fitted(&data, Nulls::Drop);
+    let plan = Transform::default().plan(&model, &data).unwrap();
+    let whole = plan.write_parquet(&ParquetOutput::new(dir.path().join("a")), &Quiet).unwrap();
+    assert_eq!((whole.files, whole.rows_dropped), (3, 800));
+    // A directory below one that is not there, with the first file complete when the run is killed.
+    let output = ParquetOutput::new(dir.path().join("new/b"));
+    let (names, key) = (plan.file_names(&output).unwrap(), plan.key(&output).unwrap());
+    let staged = StagedDir::create(&output.path, names, key).unwrap();
+    let first = std::fs::read(dir.path().join("a/f0.parquet")).unwrap();
+    staged.create_file(0).unwrap().write_all(&first).unwrap();
+    staged.mark(0);
+    staged.killed();
+    let listener = Stopper::after(u64::MAX);
+    let resumed = plan.write_parquet(&output, &listener).unwrap();
+    assert_eq!(resumed.files_kept, 1);
+    let alike = |s: &ApplySummary| (s.files, s.rows_read, s.rows_written, s.rows_dropped);
+    assert_eq!(alike(&resumed), alike(&whole));
+    let notes = listener.notes.lock().unwrap();
+    let dropped = "800 rows of 40,000 dropped for nulls, as in the fit (nulls=drop)";
+    assert_eq!(*notes, ["1 of 3 files complete already and kept", dropped]);
 }
 
 /// Fails at the second batch.

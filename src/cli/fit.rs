@@ -11,6 +11,7 @@ use crate::fit::{ColumnOptions, Fit, Plan};
 use crate::model::{InputEntry, Model};
 use crate::sink::write_table;
 use crate::solve::supervised::LabelKernel;
+use crate::source::inputs::check_output;
 use crate::source::{Dataset, Precision, Table};
 use crate::staged::check_file;
 use crate::state::{Checkpoint, Scan, State, Statistics};
@@ -59,6 +60,7 @@ pub(super) fn check_scores(scores: Option<&Path>, fit: &Fit, model: &Path) -> Re
     if same_file(scores, model) {
         return Error::misuse("--scores-out would be replaced by the model; name another");
     }
+    check_output(scores)?;
     check_file(scores)
 }
 
@@ -110,7 +112,9 @@ fn by_state(
         (None, Some(state)) => state,
         (None, None) => return Err(Error::Internal("there is no data and no state".into())),
         (Some(dataset), old) => {
-            planned(args, fit, &dataset, talk)?;
+            // A state has the last word on copies.
+            let allowing = Fit { allow_duplicates: true, ..fit.clone() };
+            planned(args, &allowing, &dataset, talk)?;
             let scan = match args.state {
                 // A state that is kept has everything; one that is not, what the model needs.
                 Some(_) => Scan::of_fit(fit, Statistics::All),

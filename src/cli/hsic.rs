@@ -44,6 +44,7 @@ fn options(args: &HsicArgs) -> Result<Hsic> {
         nulls: args.nulls,
         permutations: args.permutations,
         seed: args.seed,
+        allow_duplicates: args.allow_duplicates,
         resources: args.resources.with_temp_dir(None),
     })
 }

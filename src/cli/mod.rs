@@ -61,7 +61,7 @@ fn name(command: &Command) -> &'static str {
 fn run(cli: &Cli) -> Result<()> {
     let talk = &Talk::new(name(&cli.command), cli.quiet);
     match &cli.command {
-        Command::Plan(args) => plan::run(args),
+        Command::Plan(args) => plan::run(args, talk),
         Command::Fit(args) => fit::run(args, talk),
         Command::Transform(args) => transform::run(args, talk),
         Command::Reconstruct(args) => reconstruct::run(args, talk),

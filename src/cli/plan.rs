@@ -1,6 +1,7 @@
 //! `plan`: what a fit would do and hold, from footers alone.
 
 use super::args::PlanArgs;
+use super::talk::Talk;
 use super::{print, print_json};
 use crate::budget::{Bytes, Phase};
 use crate::error::Result;
@@ -11,13 +12,14 @@ use serde_json::json;
 use std::fmt::Write;
 
 /// Prints a plan, and fails if it does not fit.
-pub(super) fn run(args: &PlanArgs) -> Result<()> {
+pub(super) fn run(args: &PlanArgs, talk: &Talk) -> Result<()> {
     let dataset = Dataset::from_paths(&args.fit.data)?;
     let plan = args.fit.fit()?.plan(&dataset)?;
     match args.json {
         true => print_json(&as_json(&plan))?,
         false => print(&as_text(&plan, &dataset))?,
     }
+    talk.notes(plan.notes());
     plan.check()
 }
 

@@ -42,6 +42,7 @@ fn summary(done: &ApplySummary, output: &OutputArgs, seconds: f64) -> serde_json
         "rows_read": done.rows_read,
         "rows_written": done.rows_written,
         "rows_dropped": done.rows_dropped,
+        "rows_null": done.rows_null,
         "overflowed": done.overflowed,
         "preimage_loss": done.preimage.as_ref().map(|p| p.loss),
         "preimage_restless": done.preimage.as_ref().map(|p| p.unsettled),

@@ -120,7 +120,7 @@ impl GivenBasis {
             }
             table.check_columns(&[weight.as_str()])?;
         }
-        Ok(ColumnSelection { features: self.columns.clone(), passed_over: Vec::new() })
+        Ok(ColumnSelection { features: self.columns.clone(), ..ColumnSelection::default() })
     }
 
     /// What a fit along it takes.

@@ -14,7 +14,7 @@ use crate::accumulate::Scaling;
 use crate::budget::Budget;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::model::Method;
+use crate::model::{InputEntry, Method, no_twins};
 use crate::solve::Form;
 use crate::solve::rules::Components;
 use crate::solve::scoring::{Keep, Score};
@@ -28,6 +28,10 @@ use std::sync::Arc;
 
 /// What to do about a missing value that is an error.
 const ADVICE: &str = "choose ⟦nulls=drop⟧ or ⟦nulls=mean⟧, or ⟦exclude⟧ the column";
+
+/// What to do about two files of the same content.
+const TWIN_ADVICE: &str =
+    "its rows would count twice; leave one out, or say ⟦allow-duplicates⟧ if they should";
 
 /// The tolerance of an iteration over the data.
 const TOLERANCE: f64 = 1e-6;
@@ -197,6 +201,9 @@ impl FitProblem {
     pub(crate) fn new(fit: &Fit, table: &dyn Table) -> Result<(FitProblem, ColumnSelection)> {
         bounds::check(fit)?;
         bounds::rows(table)?;
+        if !fit.allow_duplicates {
+            no_twins(&InputEntry::of(table), TWIN_ADVICE)?;
+        }
         let chosen = chosen_columns(fit, table)?;
         check_weight(fit, table)?;
         check_precision(fit, &chosen.features)?;

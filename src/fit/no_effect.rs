@@ -13,7 +13,8 @@ use crate::source::LabelRead;
 
 /// What is told before a fit runs.
 pub(super) fn notes(fit: &Fit, plan: &Plan<'_>) -> Vec<Note> {
-    let mut notes = labels(fit);
+    let mut notes = columns(plan);
+    notes.extend(labels(fit));
     notes.extend(label_kernel(fit, plan));
     notes.extend(kernels(fit, plan));
     let iterates = matches!(plan.taken().form, Form::Randomized | Form::Exact);
@@ -33,6 +34,12 @@ pub(super) fn notes(fit: &Fit, plan: &Plan<'_>) -> Vec<Note> {
     let named = fit.labels.columns.iter().chain(by).filter(among);
     notes.extend(named.map(|name| Note::LabelIsFeature(name.clone())));
     notes
+}
+
+/// Features that nobody named and that look like none.
+pub(crate) fn columns(plan: &Plan<'_>) -> Vec<Note> {
+    let found = &plan.columns().id_columns;
+    (!found.is_empty()).then(|| Note::IdFeatures(found.clone())).into_iter().collect()
 }
 
 fn no_effect(option: &'static str, sentence: impl Into<String>) -> Note {

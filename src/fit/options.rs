@@ -67,6 +67,8 @@ pub struct Fit {
     pub iteration: IterationOptions,
     /// Seed of everything random.
     pub seed: u64,
+    /// Count rows twice that are there twice, in files of the same content; refused otherwise.
+    pub allow_duplicates: bool,
     /// Ceilings.
     pub resources: Resources,
 }

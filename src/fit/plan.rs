@@ -91,8 +91,8 @@ impl<'t> Plan<'t> {
     /// The same fit of the features that scoring has kept.
     pub(super) fn of_kept(&self, kept: &[usize]) -> Result<Plan<'t>> {
         let problem = self.problem.of_kept(kept);
-        let columns =
-            ColumnSelection { features: problem.request.features.clone(), passed_over: Vec::new() };
+        let features = problem.request.features.clone();
+        let columns = ColumnSelection { features, ..ColumnSelection::default() };
         Plan::new(self.table, problem, columns)
     }
 

@@ -34,6 +34,8 @@ pub struct Hsic {
     pub permutations: usize,
     /// Seed of the shuffles.
     pub seed: u64,
+    /// Count rows twice that are there twice, in files of the same content; refused otherwise.
+    pub allow_duplicates: bool,
     /// Ceilings.
     pub resources: Resources,
 }

@@ -78,6 +78,7 @@ impl Hsic {
             labels: LabelOptions { with_variance: false, ..self.labels.clone() },
             nulls: self.nulls,
             seed: self.seed,
+            allow_duplicates: self.allow_duplicates,
             resources: self.resources.clone(),
             ..Fit::default()
         }
@@ -91,7 +92,8 @@ impl Hsic {
         kind: KernelKind,
         model: Option<&Model>,
     ) -> Vec<Note> {
-        let mut notes = no_effect::constants_of(&self.kernel, kind);
+        let mut notes = no_effect::columns(plan);
+        notes.extend(no_effect::constants_of(&self.kernel, kind));
         notes.extend(no_effect::labels(fit));
         notes.extend(no_effect::label_kernel(fit, plan));
         let ColumnOptions { include, exclude } = &self.columns;

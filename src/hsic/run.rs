@@ -125,9 +125,9 @@ impl HsicPlan<'_> {
         let (dropped, rows) = (tally.dropped, tally.rows);
         let missing = tally.missing.values().sum();
         if dropped > 0 {
-            listener.note(&Note::DroppedAsFitted { dropped, rows });
+            listener.note(&Note::RowsDroppedAgain { dropped, rows, asked: false });
         } else if missing > 0 {
-            listener.note(&Note::FilledAsFitted(missing));
+            listener.note(&Note::CellsFilledAgain { cells: missing, asked: false });
         }
     }
 

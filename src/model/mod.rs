@@ -14,11 +14,13 @@ mod check;
 pub(crate) mod container;
 mod file;
 mod header;
+mod inputs;
 
 pub use header::{
     Approximation, BasisReport, ClassReport, Header, InputEntry, KernelReport, LabelReport, Method,
     NullReport, PreimageReport, ScoringReport, Selection, Weight,
 };
+pub(crate) use inputs::{InputIndex, no_twins};
 
 use crate::accumulate::Moments;
 use crate::kernel::{Kernel, KernelMap, Ridge};

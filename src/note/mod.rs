@@ -30,6 +30,8 @@ pub enum Note {
         /// The whole sentence.
         sentence: String,
     },
+    /// Features that nobody named number the rows, or look like ids.
+    IdFeatures(Vec<String>),
     /// A label is among the features.
     LabelIsFeature(String),
     /// Rows were left out for missing values: of so many, for cells of these features.
@@ -287,15 +289,29 @@ pub enum Note {
         /// Rows.
         unsettled: u64,
     },
-    /// Rows were dropped as the model's policy says.
-    DroppedAsFitted {
+    /// A second pass dropped rows.
+    RowsDroppedAgain {
         /// Rows left out.
         dropped: u64,
         /// Rows read.
         rows: u64,
+        /// True when that was asked for, false when the model's policy says so.
+        asked: bool,
     },
-    /// Missing cells took the training mean as the model's policy says.
-    FilledAsFitted(u64),
+    /// Missing cells took the training mean in a second pass.
+    CellsFilledAgain {
+        /// How many.
+        cells: u64,
+        /// True when that was asked for, false when the model's policy says so.
+        asked: bool,
+    },
+    /// Rows came out of a second pass with nulls.
+    RowsNull {
+        /// How many.
+        null: u64,
+        /// Rows read.
+        rows: u64,
+    },
     /// Computed numbers beyond the range of their type.
     Overflowed {
         /// How many.

@@ -14,6 +14,18 @@ fn cells(missing: &[(String, u64)]) -> String {
     format!("{all}: {}", by_feature(missing))
 }
 
+fn as_fitted(asked: bool) -> &'static str {
+    if asked { "" } else { ", as in the fit" }
+}
+
+fn id_features(names: &[String]) -> String {
+    let (is, it) = match names.len() {
+        1 => ("is a feature, though its numbers look", "it"),
+        _ => ("are features, though their numbers look", "them"),
+    };
+    format!("{} {is} like those of rows; ⟦exclude⟧ leaves {it} out", some(names))
+}
+
 fn whole_number_label(label: &str, values: &[i64], scanned: bool) -> String {
     let (first, second, last) = match values {
         [first, second, .., last] => (first, second, last),
@@ -35,6 +47,7 @@ impl Note {
     /// The sentence, options marked for [`crate::error::phrase`].
     pub fn sentence(&self) -> String {
         self.about_data()
+            .or_else(|| self.about_incomplete_rows())
             .or_else(|| self.about_components())
             .or_else(|| self.about_bases())
             .or_else(|| self.about_kernels())
@@ -47,6 +60,7 @@ impl Note {
     fn about_data(&self) -> Option<String> {
         Some(match self {
             Note::NoEffect { sentence, .. } => sentence.clone(),
+            Note::IdFeatures(names) => id_features(names),
             Note::LabelIsFeature(name) => format!("label '{name}' is among the features"),
             Note::RowsDropped { dropped, rows, missing } => {
                 let dropped = count(*dropped, "row");
@@ -77,14 +91,28 @@ impl Note {
                 let rows = count(*rows, "row");
                 format!("{classes} classes for {rows}: is the label an id, or a number?")
             }
-            Note::DroppedAsFitted { dropped, rows } => format!(
-                "{} of {} dropped for nulls, as in the fit (⟦nulls=drop⟧)",
+            _ => return None,
+        })
+    }
+
+    /// What a second pass made of incomplete rows.
+    fn about_incomplete_rows(&self) -> Option<String> {
+        Some(match self {
+            Note::RowsDroppedAgain { dropped, rows, asked } => format!(
+                "{} of {} dropped for nulls{} (⟦nulls=drop⟧)",
                 count(*dropped, "row"),
-                thousands(*rows)
+                thousands(*rows),
+                as_fitted(*asked)
             ),
-            Note::FilledAsFitted(cells) => format!(
-                "{} filled with the training mean, as in the fit (⟦nulls=mean⟧)",
-                count(*cells, "missing value")
+            Note::CellsFilledAgain { cells, asked } => format!(
+                "{} filled with the training mean{} (⟦nulls=mean⟧)",
+                count(*cells, "missing value"),
+                as_fitted(*asked)
+            ),
+            Note::RowsNull { null, rows } => format!(
+                "{} of {} kept with nulls, for missing values (⟦nulls=null⟧)",
+                count(*null, "row"),
+                thousands(*rows)
             ),
             _ => return None,
         })

@@ -6,6 +6,7 @@
 
 use super::Sink;
 use crate::error::{Error, Result};
+use crate::source::footer::Footer;
 use crate::source::inputs;
 use crate::staged::{StagedDir, StagedFile};
 use ::parquet::arrow::ArrowWriter;
@@ -290,6 +291,7 @@ impl ParquetSink {
         key: Option<u64>,
     ) -> Result<ParquetSink> {
         let (one, out) = (output.is_one_file(), &output.path);
+        inputs::check_output(out)?;
         let files = if one { 1 } else { relative.len() };
         let target = if one {
             ParquetTarget::One(StagedFile::create(out)?)
@@ -313,6 +315,18 @@ impl ParquetSink {
         match &self.target {
             ParquetTarget::One(_) => Vec::new(),
             ParquetTarget::Each(staged) => staged.complete().to_vec(),
+        }
+    }
+
+    /// Rows in those files.
+    pub(crate) fn complete_rows(&self) -> Result<u64> {
+        let rows = |path: PathBuf| {
+            let footer = Footer::read(&path)?;
+            Ok(footer.arrow.metadata().file_metadata().num_rows().max(0) as u64)
+        };
+        match &self.target {
+            ParquetTarget::One(_) => Ok(0),
+            ParquetTarget::Each(staged) => staged.complete_paths().map(rows).sum(),
         }
     }
 

@@ -9,6 +9,7 @@
 //! | vector columns, a matrix among them | from a copy, as from files |
 
 use super::batch_reader::BatchReader;
+use super::id_columns::numbers_rows;
 use super::numbers;
 use super::table::{ColumnInfo, ColumnKind, ReadCost, ReadRequest, Table};
 use super::{Block, Source, UNIT_ROWS, Unit, block_rows};
@@ -242,6 +243,15 @@ impl Table for ArrowTable {
 
     fn place(&self) -> Place {
         Place::file(NAME)
+    }
+
+    fn id_columns(&self) -> Vec<String> {
+        let numbers = |(at, column): &(usize, &ColumnInfo)| {
+            let arrays: Vec<&ArrayRef> = self.batches.iter().map(|b| b.column(*at)).collect();
+            numbers_rows(&column.name, &arrays)
+        };
+        let all = self.columns.iter().enumerate().filter(numbers);
+        all.map(|(_, column)| column.name.clone()).collect()
     }
 
     /// Asked only where all rows are null: the others have told when the table was made.

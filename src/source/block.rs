@@ -204,6 +204,13 @@ impl Block {
         Ok(self)
     }
 
+    /// The rows that have no missing cell.
+    pub(crate) fn complete_rows(&self) -> Vec<usize> {
+        let mut whole = vec![true; self.rows()];
+        self.missing.iter().for_each(|cell| whole[cell.row as usize] = false);
+        (0..whole.len()).filter(|row| whole[*row]).collect()
+    }
+
     /// Some of its rows, ascending, with nothing to be told of them.
     pub fn select_rows(&self, rows: &[usize]) -> Block {
         let place: std::collections::HashMap<u32, u32> = match self.missing.is_empty() {

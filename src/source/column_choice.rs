@@ -4,6 +4,7 @@
 //! resolved here because parquet's own projection skips unknown names and returns file order.
 
 use super::features::{FeatureColumn, Features};
+use super::id_columns::is_index_name;
 use super::inputs::is_glob;
 use super::table::{ColumnInfo, ColumnKind, Difference, Table};
 use crate::error::{Error, Place, Result};
@@ -22,12 +23,14 @@ pub(crate) struct ColumnChoice {
 }
 
 /// The features, and what was passed over on the way to them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ColumnSelection {
     /// The features.
     pub features: Features,
     /// Columns that are not features, with the reason.
     pub passed_over: Vec<(String, String)>,
+    /// Features that nobody named and that number the rows, or look like ids.
+    pub id_columns: Vec<String>,
 }
 
 impl ColumnChoice {
@@ -40,9 +43,11 @@ impl ColumnChoice {
         for name in &self.reserved {
             index.find(name, table)?;
         }
-        let mut chosen = ColumnSelection { features: Features::default(), passed_over: Vec::new() };
+        let mut chosen = ColumnSelection::default();
+        let index_columns = table.index_columns();
         for column in table.columns() {
-            match self.reason_against(column, &included, &excluded) {
+            let is_index = index_columns.contains(&column.name) || is_index_name(&column.name);
+            match self.reason_against(column, &included, &excluded, is_index) {
                 Some(Some(reason)) => chosen.passed_over.push((column.name.clone(), reason)),
                 Some(None) => {}
                 None => self.add(&mut chosen, column, table)?,
@@ -60,6 +65,8 @@ impl ColumnChoice {
         table.check_columns(&names.map(String::as_str).collect::<Vec<_>>())?;
         if self.columns.is_empty() {
             self.no_extra_numbers(table, &excluded)?;
+            let taken = |name: &String| chosen.features.columns.iter().any(|c| c.name == *name);
+            chosen.id_columns = table.id_columns().into_iter().filter(taken).collect();
         }
         Ok(chosen)
     }
@@ -71,6 +78,7 @@ impl ColumnChoice {
         column: &ColumnInfo,
         included: &HashSet<String>,
         excluded: &HashSet<String>,
+        is_index: bool,
     ) -> Option<Option<String>> {
         let name = &column.name;
         if excluded.contains(name) {
@@ -79,6 +87,8 @@ impl ColumnChoice {
             Some(Some("has another role".into()))
         } else if !self.columns.is_empty() && !included.contains(name) {
             Some(None)
+        } else if self.columns.is_empty() && is_index {
+            Some(Some("pandas index".into()))
         } else {
             None
         }

@@ -5,6 +5,7 @@
 //! it. Which differences matter is decided later, when the columns are chosen.
 
 use super::footer::{Footer, RowGroupInfo};
+use super::id_columns::{FooterIds, is_index_name, pandas_index};
 use super::inputs::{self, Input};
 use super::parquet::{FOOTERS_KEPT, ParquetSource, first_width};
 use super::table::{ColumnInfo, ColumnKind, Difference, InputInfo, ReadCost, ReadRequest, Table};
@@ -43,6 +44,10 @@ pub struct Dataset {
     pub(crate) columns: Vec<ColumnInfo>,
     /// Where other files differ from it.
     pub(crate) differences: Vec<Difference>,
+    /// Columns that are the index of a pandas frame in any of them.
+    pub(crate) index_columns: Vec<String>,
+    /// Columns that number the rows.
+    pub(crate) id_columns: Vec<String>,
 }
 
 impl Dataset {
@@ -59,12 +64,17 @@ impl Dataset {
             row_groups: Vec::with_capacity(inputs.len()),
             columns: Vec::new(),
             differences: Vec::new(),
+            index_columns: Vec::new(),
+            id_columns: Vec::new(),
         };
+        let mut ids = FooterIds::default();
         let mut by_name: HashMap<String, ColumnKind> = HashMap::new();
         for (index, input) in inputs.iter().enumerate() {
             let footer = Footer::read(&input.path)?;
             let columns = footer.columns(&input.path)?;
             let (info, row_groups) = footer.info(input)?;
+            ids.add(&footer, &columns, &input.path);
+            dataset.add_index(pandas_index(footer.arrow.schema()));
             dataset.files.push(info);
             dataset.row_groups.push(row_groups);
             if index == 0 {
@@ -74,7 +84,16 @@ impl Dataset {
                 dataset.compare(index, &columns, &mut by_name);
             }
         }
+        dataset.id_columns = ids.finish(dataset.rows());
         Ok(dataset)
+    }
+
+    fn add_index(&mut self, names: Vec<String>) {
+        for name in names {
+            if !self.index_columns.contains(&name) {
+                self.index_columns.push(name);
+            }
+        }
     }
 
     /// Rows of all files.
@@ -105,7 +124,11 @@ impl Dataset {
         refuse_replacing(&self.files, out)?;
         let full = |path: &Path| std::fs::canonicalize(path).ok();
         let parent = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let parent = full(parent);
+        // Directories that are yet to be made are in the first one that is there.
+        let parent = parent.ancestors().find_map(|dir| match dir.as_os_str().is_empty() {
+            true => full(Path::new(".")),
+            false => full(dir),
+        });
         let inside = |dir: &&String| {
             let dir = Path::new(dir);
             let within = |p: &Path| full(dir).is_some_and(|d| p.starts_with(d));
@@ -129,6 +152,7 @@ impl Dataset {
         by_name: &mut HashMap<String, ColumnKind>,
     ) {
         let first = self.first_path().display().to_string();
+        let index = self.index_columns.clone();
         let mut seen = 0;
         let mut note = |column: &str, problem: String, extra_number: bool| {
             let column = column.to_string();
@@ -137,7 +161,8 @@ impl Dataset {
         for ColumnInfo { name, kind } in columns {
             let Some(known) = by_name.get_mut(name) else {
                 let is_number = !matches!(kind, ColumnKind::Other(_));
-                note(name, format!("is not in {first}"), is_number);
+                let is_index = index.contains(name) || is_index_name(name);
+                note(name, format!("is not in {first}"), is_number && !is_index);
                 continue;
             };
             seen += 1;
@@ -222,6 +247,14 @@ impl Table for Dataset {
 
     fn differences(&self) -> &[Difference] {
         &self.differences
+    }
+
+    fn index_columns(&self) -> Vec<String> {
+        self.index_columns.clone()
+    }
+
+    fn id_columns(&self) -> Vec<String> {
+        self.id_columns.clone()
     }
 
     fn vector_width(&self, column: &str) -> Result<usize> {

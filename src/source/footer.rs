@@ -2,7 +2,7 @@
 //!
 //! Held: a parsed footer, some hundred bytes per column and row group, until its users drop it.
 
-use super::inputs::Input;
+use super::inputs::{Input, conversion, foreign_format};
 pub(crate) use super::table::ColumnKind;
 use super::table::{ColumnInfo, InputInfo};
 use crate::error::{Error, Place, Result};
@@ -185,6 +185,10 @@ fn footer_bytes(file: &File, path: &Path) -> Result<(Vec<u8>, u64)> {
         problem: problem.into(),
         source: None,
     };
+    let foreign = |problem: &str| match foreign_format(path) {
+        Some(format) => damaged(&conversion(path, format)),
+        None => damaged(problem),
+    };
     let meta = file.metadata().map_err(Error::io("read", path))?;
     if !meta.is_file() {
         return Err(damaged(
@@ -193,13 +197,13 @@ fn footer_bytes(file: &File, path: &Path) -> Result<(Vec<u8>, u64)> {
     }
     let size = meta.len();
     if size < 12 {
-        return Err(damaged(&format!(
+        return Err(foreign(&format!(
             "is not a Parquet file: it has only {size} bytes; it may be cut short"
         )));
     }
     let mut tail = [0u8; 8];
     file.read_exact_at(&mut tail, size - 8).map_err(Error::io("read", path))?;
-    check_magic(&tail[4..]).map_err(damaged)?;
+    check_magic(&tail[4..]).map_err(foreign)?;
     let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
     if length + 8 > size {
         return Err(damaged(&format!(

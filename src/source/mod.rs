@@ -23,6 +23,7 @@ mod direct;
 mod features;
 pub(crate) mod footer;
 mod grid;
+mod id_columns;
 pub(crate) mod inputs;
 pub(crate) mod labels;
 mod layout;

@@ -14,6 +14,7 @@
 use super::block::{Nulls, Precision};
 use super::column_choice::ColumnIndex;
 use super::features::Features;
+use super::id_columns::pandas_index;
 use super::labels::LabelRequest;
 use super::{Source, UNIT_ROWS};
 use crate::error::{Error, Place, Result};
@@ -58,6 +59,18 @@ pub trait Table: Sync {
     /// Where later inputs differ from the first.
     fn differences(&self) -> &[Difference] {
         &[]
+    }
+
+    /// Columns that are the index of a pandas frame, as the metadata says: no features unless they
+    /// are named.
+    fn index_columns(&self) -> Vec<String> {
+        self.schema().map(|s| pandas_index(&s)).unwrap_or_default()
+    }
+
+    /// Columns of integers that number the rows, or look like ids, as far as that is known before
+    /// reading.
+    fn id_columns(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Numbers per row of a vector column whose [`ColumnKind`] does not tell: of its first row that

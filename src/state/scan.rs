@@ -4,18 +4,18 @@
 //! the bytes of a fit. Holds what the plan of that fit holds; with folds the sums once per fold.
 
 use super::checkpoint::{Checkpoint, Saver, resumable};
-use super::inputs::no_twins;
 use super::{About, Group, State, StateLabels};
 use crate::accumulate::{ClassLimit, LabelSumsKind, Sums, SumsKind};
 use crate::error::{Error, Result};
 use crate::fit::assemble::tally_notes;
 use crate::fit::cost::fold_bytes;
 use crate::fit::folds::{Folds, MOST_FOLDS};
+use crate::fit::no_effect;
 use crate::fit::run::label_sums;
 use crate::fit::sums_pass::{SumsPass, rows_stage};
 use crate::fit::{ColumnOptions, Fit, LabelOptions, Plan, Resources};
 use crate::listen::Listener;
-use crate::model::{InputEntry, Method};
+use crate::model::{InputEntry, Method, no_twins};
 use crate::note::Note;
 use crate::solve::Form;
 use crate::source::{ArrowTable, LabelRead, Nulls, Table, Tally};
@@ -168,6 +168,7 @@ impl Scan {
             nulls: self.nulls,
             seed: self.seed,
             resources: self.resources.clone(),
+            allow_duplicates: true,
             ..Fit::default()
         }
     }
@@ -190,6 +191,8 @@ impl Scan {
                 return Error::misuse(format!("⟦folds⟧ is 2 to {MOST_FOLDS}, not {n}"));
             }
         };
+        // A state counts nothing twice, whatever a fit may.
+        no_twins(&InputEntry::of(table), "a state counts nothing twice, leave one out")?;
         let plan = self.fit().plan(table)?;
         let kind = sums_kind(&plan, self.keep.covariance());
         if kind.needs_means() {
@@ -257,7 +260,9 @@ impl<'t> ScanPlan<'t> {
 
     /// What should be known before it runs.
     pub fn notes(&self) -> Vec<Note> {
-        self.label_lost.then_some(Note::LabelNotKept).into_iter().collect()
+        let mut notes = no_effect::columns(&self.plan);
+        notes.extend(self.label_lost.then_some(Note::LabelNotKept));
+        notes
     }
 
     fn n_folds(&self) -> usize {
@@ -336,7 +341,6 @@ impl<'t> ScanPlan<'t> {
         };
         start.admit(&entries)?;
         start.tell_others(&entries, listener);
-        no_twins(&entries)?;
         start.about.ledger.extend(entries);
         let source = self.plan.table.read(&self.plan.problem.request)?;
         let of = source.units().len();

@@ -2,7 +2,7 @@
 
 use super::ResourceArgs;
 use super::numbers::some_components;
-use crate::apply::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, Transform};
+use crate::apply::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, RowNulls, Transform};
 use crate::sink::{Compression, ParquetOutput};
 use clap::Args;
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ use std::path::PathBuf;
 /// Where output rows go and how. Shared by `transform` and `reconstruct`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
-    /// One file if it ends in .parquet, else a directory with one file per input file.
+    /// One file if it ends in .parquet, else a directory with one file per input file, made where
+    /// it is missing. Only Parquet is written.
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: PathBuf,
 
@@ -25,6 +26,11 @@ pub(crate) struct OutputArgs {
     /// Use only the first K components.
     #[arg(short = 'k', long = "components", value_name = "K", value_parser = some_components)]
     pub(crate) components: Option<u32>,
+
+    /// What to do with nulls and NaN: null keeps the row, with nulls for all that is computed, so
+    /// that output and input have the same rows. Default: what the model was fitted with.
+    #[arg(long, value_enum)]
+    pub(crate) nulls: Option<RowNulls>,
 
     /// Type of the numbers written.
     #[arg(long, value_enum, default_value_t)]
@@ -101,6 +107,7 @@ impl TransformArgs {
             keep: output.keep(),
             layout: *layout,
             dtype: output.dtype,
+            nulls: output.nulls,
             prefix: output.prefix.clone(),
             diagnostics: *diagnostics,
             residuals: *residuals,
@@ -139,6 +146,7 @@ impl ReconstructArgs {
             components: output.components(),
             keep: output.keep(),
             dtype: output.dtype,
+            nulls: output.nulls,
             prefix: output.prefix.clone(),
             from_scores: *from_scores,
             preimage: *preimage,

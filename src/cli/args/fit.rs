@@ -146,6 +146,11 @@ pub(crate) struct FitSpec {
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
 
+    /// Count rows twice that are there twice: files of the same content are refused otherwise. A
+    /// state counts nothing twice all the same.
+    #[arg(long)]
+    pub(crate) allow_duplicates: bool,
+
     /// Where temporary files go. Default: the system's place for them.
     #[arg(long, value_name = "DIR")]
     pub(crate) temp_dir: Option<PathBuf>,
@@ -219,6 +224,7 @@ impl FitSpec {
                 allow_unconverged: self.allow_unconverged,
             },
             seed: self.seed,
+            allow_duplicates: self.allow_duplicates,
             resources: self.resources.with_temp_dir(self.temp_dir.clone()),
         })
     }
@@ -352,6 +358,10 @@ pub(crate) struct HsicArgs {
     /// What to do with nulls and NaN.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) nulls: Nulls,
+
+    /// Count rows twice that are there twice: files of the same content are refused otherwise.
+    #[arg(long)]
+    pub(crate) allow_duplicates: bool,
 
     /// Print JSON.
     #[arg(long)]

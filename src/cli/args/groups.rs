@@ -20,7 +20,8 @@ use std::time::Duration;
 /// Which columns are features. Shared by `plan`, `fit`, `scan`, `solve` and `hsic`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ColumnArgs {
-    /// Columns that are features: names or globs, comma-separated. Default: all numeric ones.
+    /// Columns that are features: names or globs, comma-separated. Default: all numeric ones
+    /// but the index of a pandas frame.
     #[arg(long, value_delimiter = ',', value_name = "GLOBS")]
     pub(crate) columns: Vec<String>,
 
