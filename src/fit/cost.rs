@@ -354,21 +354,24 @@ impl Workload {
     }
 
     fn dual(&self, threads: usize) -> Vec<Phase> {
-        let (t, n, d, g, k) = (threads as u64, self.n, self.d, self.group(), self.k());
+        let (n, d, g, k) = (self.n, self.d, self.group(), self.k());
+        // Where there are fewer groups than units, some workers only copy.
+        let busy = threads.min(d.div_ceil(g) as usize);
+        let (t, copying) = (busy as u64, threads as u64);
         let cells = |bytes: u64| n.saturating_mul(g).saturating_mul(bytes);
         // Of each worker a group as decoded in pieces, together, and as doubles; those that wait.
-        let waiting = (window(threads) as u64 + 1).saturating_mul(cells(8));
+        let waiting = (window(busy) as u64 + 1).saturating_mul(cells(8));
         let groups = t.saturating_mul(cells(24)).saturating_add(waiting);
         // Means, rests and squares, with what they are merged from.
         let moments = 8 * 8 * d;
         let mut phases = Vec::new();
         if self.spool.is_some() {
-            let blocks = (2 * t + 3).saturating_mul(16 * self.block_rows() * d);
+            let blocks = (2 * copying + 3).saturating_mul(16 * self.block_rows() * d);
             phases.push(self.reading("copying", threads, d).hold("batches and blocks", blocks));
         }
         let reading = |name| match self.spool {
             Some(_) => Phase::new(name),
-            None => self.reading(name, threads, g),
+            None => self.reading(name, busy, g),
         };
         let square = 8u64.saturating_mul(n.saturating_mul(n));
         let gram = Gram::bytes(Shape { rows: n, features: g, vectors: 0 });

@@ -14,13 +14,13 @@
 //! block with two levels each.
 
 use super::footer::Footer;
+use super::page_reader;
 use ::parquet::basic::Type as Physical;
 use ::parquet::column::reader::{ColumnReaderImpl, get_column_reader, get_typed_column_reader};
 use ::parquet::data_type::{DataType as PhysicalType, DoubleType, FloatType};
 use ::parquet::errors::{ParquetError, Result};
 use ::parquet::file::metadata::ParquetMetaData;
 use ::parquet::file::reader::ChunkReader;
-use ::parquet::file::serialized_reader::SerializedPageReader;
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use std::ops::Range;
@@ -94,10 +94,9 @@ fn next_chunk<T: PhysicalType, R: ChunkReader + 'static>(
         ParquetError::EOF("the column has fewer values than the footer says".into())
     })?;
     let group = metadata.row_group(group);
-    let chunk = group.column(leaf);
-    let pages =
-        SerializedPageReader::new(file.clone(), chunk, group.num_rows().max(0) as usize, None)?;
-    Ok(get_typed_column_reader(get_column_reader(chunk.column_descr_ptr(), Box::new(pages))))
+    let pages = page_reader::of_chunk(file, group, leaf)?;
+    let column = group.column(leaf).column_descr_ptr();
+    Ok(get_typed_column_reader(get_column_reader(column, pages)))
 }
 
 /// A vector column of floats over some row groups.

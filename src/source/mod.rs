@@ -29,6 +29,7 @@ pub(crate) mod labels;
 mod layout;
 mod mapped;
 mod numbers;
+mod page_reader;
 mod pages;
 pub(crate) mod parquet;
 mod positions;

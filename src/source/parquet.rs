@@ -10,12 +10,13 @@ use super::densify::{Densify, Floats, Incoming};
 use super::direct::{DirectColumn, DirectVector};
 use super::footer::{Footer, RowGroupInfo, guarded};
 use super::layout::ColumnLayout;
+use super::page_reader::RowGroups;
 use super::pread::Pread;
 use super::table::{InputInfo, ReadRequest};
 use super::{Source, UNIT_ROWS, Unit, block_rows, numbers};
 use crate::error::{Error, Place, Result};
-use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use ::parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use ::parquet::errors::ParquetError;
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
@@ -100,22 +101,23 @@ impl Source for ParquetSource {
         let (row_groups, unit) = (&self.cut.row_groups[unit], &self.cut.units[unit]);
         let info = &self.files[unit.input];
         let (file, footer) = self.open(unit.input)?;
+        let file = Arc::new(file);
         let layout = ColumnLayout::new(&footer, &self.request, &info.path, row_groups)?;
         let ColumnLayout { positions, direct, vectors, arrow } = layout;
         let rows = block_rows(self.n_features());
         let reader = |mask: ProjectionMask| {
             guarded(&info.path, Some(row_groups.start), UNREADABLE, || {
-                let (file, footer) = (file.clone(), footer.arrow.clone());
-                ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer)
-                    .with_projection(mask)
-                    .with_row_groups(row_groups.clone().collect())
-                    .with_batch_size(rows)
-                    .build()
+                let (schema, hint) = (footer.arrow.parquet_schema(), footer.arrow.schema());
+                let levels = parquet_to_arrow_field_levels(schema, mask, Some(hint.fields()))?;
+                let metadata = footer.arrow.metadata().clone();
+                let chunks = RowGroups { file: file.clone(), metadata, groups: row_groups.clone() };
+                let rows = rows.min(unit.rows as usize);
+                ParquetRecordBatchReader::try_new_with_row_groups(&levels, &chunks, rows, None)
             })
         };
         Ok(Box::new(UnitBlocks {
             arrow: arrow.map(reader).transpose()?,
-            file: Arc::new(file),
+            file,
             footer,
             direct,
             vectors,
