@@ -578,3 +578,28 @@ fn an_empty_file_among_others_is_no_trouble() {
         (0, 30)
     );
 }
+
+#[test]
+fn inspect_prints_names_and_numbers_that_can_be_read() {
+    let dir = Workdir::new();
+    let x = rows(60, 3);
+    let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+    for (j, name) in ["a", "line\nbreak", "größe"].iter().enumerate() {
+        columns.push((name.to_string(), doubles(x.column(j).to_vec())));
+    }
+    let class = (0..60).map(|i| ["a rather long name of a class", "b\u{1b}[31m"][i % 2]);
+    let class = StringArray::from_iter_values(class);
+    columns.push(("class".into(), Arc::new(class)));
+    dir.table("d.parquet", columns, 20);
+    let fit = ["fit", "d.parquet", "--method", "kspca", "--label", "class", "--gamma", "1.5e-9"];
+    dir.ok(&fit.iter().chain(&["-o", "m", "--quiet"]).copied().collect::<Vec<_>>());
+    assert_eq!(dir.ok(&["inspect", "m", "--features"]).stdout, "a\nline\\nbreak\ngröße\n");
+    let page = dir.ok(&["inspect", "m"]).stdout;
+    assert!(page.contains("rbf, gamma 1.5e-9"), "{page}");
+    assert!(!page.contains('\u{1b}'), "{page}");
+    // The centroids stand in columns, whatever the names and numbers are.
+    let table: Vec<&str> =
+        page.lines().skip_while(|l| !l.contains("class centroids")).take(3).collect();
+    let ends: Vec<usize> = table.iter().map(|l| l.chars().count()).collect();
+    assert!(ends.iter().all(|end| *end == ends[0]), "{page}");
+}
