@@ -594,6 +594,8 @@ fn inspect_prints_names_and_numbers_that_can_be_read() {
     let fit = ["fit", "d.parquet", "--method", "kspca", "--label", "class", "--gamma", "1.5e-9"];
     dir.ok(&fit.iter().chain(&["-o", "m", "--quiet"]).copied().collect::<Vec<_>>());
     assert_eq!(dir.ok(&["inspect", "m", "--features"]).stdout, "a\nline\\nbreak\ngröße\n");
+    dir.ok(&["scan", "d.parquet", "-o", "s", "--quiet"]);
+    assert_eq!(dir.ok(&["inspect", "s", "--features"]).stdout, "a\nline\\nbreak\ngröße\n");
     let page = dir.ok(&["inspect", "m"]).stdout;
     assert!(page.contains("rbf, gamma 1.5e-9"), "{page}");
     assert!(!page.contains('\u{1b}'), "{page}");

@@ -5,7 +5,9 @@ use crate::kernel_scores::rows;
 use crate::workdir::{Workdir, array, fixture, matrix as json_matrix};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
-use arrow_array::{ArrayRef, FixedSizeListArray, Float64Array, RecordBatch, StringArray};
+use arrow_array::{
+    ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch, StringArray,
+};
 use arrow_schema::{DataType, Field};
 use eigenstream::{
     ArrowTable, Fit, Form, GivenLabels, Hsic, Kernel, KernelKind, KernelOptions, LabelOptions,
@@ -305,7 +307,7 @@ fn a_given_kernel_over_labels_must_be_one_of_these_rows() {
     let mut skew = k.clone();
     skew[[2, 7]] += 0.5;
     let said = refused(skew, Nulls::Error);
-    assert!(said.starts_with("K_y: is not symmetric: row 2 has"), "{said}");
+    assert!(said.starts_with("K_y: the matrix is not symmetric: row 2 has"), "{said}");
     let missing = LabelOptions {
         kernel: Some(eigenstream::LabelKernel::Precomputed),
         ..LabelOptions::default()
@@ -320,4 +322,25 @@ fn a_given_kernel_over_labels_must_be_one_of_these_rows() {
     assert!(read.err().unwrap().to_string().contains("takes a square matrix"));
     let read = eigenstream::read_kernel_matrix(&ArrowTable::from(k.clone()), None).unwrap();
     assert_eq!(read, k);
+    // Of f32 numbers, what their rounding does to a mirror image is no reason, then or later.
+    let single = |values: &Array2<f64>| {
+        let column = |j: usize| -> ArrayRef {
+            Arc::new(Float32Array::from_iter_values(values.column(j).iter().map(|v| *v as f32)))
+        };
+        let columns = (0..values.ncols()).map(|j| (format!("k{j}"), column(j)));
+        ArrowTable::from(RecordBatch::try_from_iter(columns).unwrap())
+    };
+    let mut rounded = k.clone();
+    rounded[[5, 2]] *= 1.0 + 1e-6;
+    let read = eigenstream::read_kernel_matrix(&single(&rounded), None).unwrap();
+    assert_eq!(read, read.t());
+    assert_eq!(refused(read, Nulls::Error), "");
+    let mut hole = k.clone();
+    hole[[3, 4]] = f64::NAN;
+    let said = eigenstream::read_kernel_matrix(&ArrowTable::from(hole.clone()), None);
+    assert!(said.err().unwrap().to_string().contains("row 3"));
+    let fit = Fit::kpca(KernelKind::Precomputed);
+    let table = ArrowTable::from(hole);
+    let said = fit.plan(&table).unwrap().run(&Quiet).err().unwrap().to_string();
+    assert!(said.contains("leave the row out, and its column"), "{said}");
 }

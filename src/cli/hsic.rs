@@ -1,10 +1,9 @@
 //! `hsic`: how much the features, or a model's scores, depend on labels.
 
-use super::args::{HsicArgs, given_labels};
+use super::args::HsicArgs;
 use super::talk::Talk;
 use super::{print, print_json};
 use crate::error::Result;
-use crate::fit::LabelOptions;
 use crate::hsic::{Hsic, HsicResult};
 use crate::model::Model;
 use crate::source::Dataset;
@@ -29,16 +28,7 @@ pub(super) fn run(args: &HsicArgs, talk: &Talk) -> Result<()> {
 
 fn options(args: &HsicArgs) -> Result<Hsic> {
     Ok(Hsic {
-        labels: LabelOptions {
-            columns: args.label.clone(),
-            kernel: args.label_kernel,
-            gamma: args.label_gamma,
-            coef0: args.label_coef0,
-            degree: args.label_degree,
-            classes: args.classes,
-            given: given_labels(&args.label_data, args.label_kernel, args.resources.memory)?,
-            ..LabelOptions::default()
-        },
+        labels: args.labels.options(&args.label, args.resources.memory)?,
         kernel: (&args.kernel).into(),
         columns: (&args.columns).into(),
         nulls: args.nulls,

@@ -5,6 +5,7 @@ use super::scan::describe;
 use super::{print, print_json};
 use crate::error::Result;
 use crate::model::Model;
+use crate::source::Features;
 use crate::state::State;
 use crate::words::{count, one_line};
 use serde_json::json;
@@ -19,20 +20,23 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
         // A state is shown as one; what is neither is told as a model would be.
         Err(error) => {
             return match State::load(&args.model) {
+                Ok(state) if args.features => print(&names(&state.about.columns)),
                 Ok(state) if args.json => print_json(&json!(state.about)),
                 Ok(state) => print(&page(&state)),
                 Err(_) => Err(error),
             };
         }
     };
-    if args.features {
-        let names = model.header.features.names().map(|name| one_line(&name) + "\n");
-        return print(&names.collect::<String>());
+    match (args.features, args.json) {
+        (true, _) => print(&names(&model.header.features)),
+        (_, true) => print_json(&model.to_json()),
+        _ => print(&model.page()),
     }
-    match args.json {
-        true => print_json(&model.to_json()),
-        false => print(&model.page()),
-    }
+}
+
+/// One a line.
+fn names(features: &Features) -> String {
+    features.names().map(|name| one_line(&name) + "\n").collect()
 }
 
 /// A state as a page of text.

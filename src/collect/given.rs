@@ -26,7 +26,11 @@ const PROBES: usize = 4;
 
 /// Entries that differ from their mirror image by no more than this share of the largest are the
 /// rounding of whoever has computed them: of f64 numbers, and of f32 ones.
-const ROUNDING: [f64; 2] = [1e-9, 1e-5];
+pub(crate) const ROUNDING: f64 = 1e-9;
+const ROUNDING_F32: f64 = 1e-5;
+
+/// What is said of a missing value.
+pub(crate) const NO_HOLES: &str = "a kernel matrix has no holes; leave the row out, and its column";
 
 /// A kernel matrix on disk.
 pub(crate) struct GivenRows<'a> {
@@ -124,7 +128,7 @@ impl GivenRows<'_> {
             return Err(self.too_few(n, first, tally.unlabelled));
         }
         let moments = moments.finish();
-        let tolerance = ROUNDING[usize::from(self.single)] * largest;
+        let tolerance = largest * if self.single { ROUNDING_F32 } else { ROUNDING };
         self.check_diagonal(&diagonal, tolerance)?;
         if let Some(row) = probes.differing_row(tolerance) {
             return Err(self.asymmetry(row)?);
@@ -212,12 +216,13 @@ impl GivenRows<'_> {
         let difference = |j: &usize| f64::abs(row[*j] - column[*j]);
         let most = (0..n).max_by(|a, b| difference(a).total_cmp(&difference(b))).unwrap_or(0);
         let (here, there) = (row[most], column[most]);
-        Ok(Error::data(
-            place_of(self.table, at, true),
-            format!(
-                "the matrix is not symmetric: row {at} has {here} for row {most}, which has \
-                 {there} for row {at}"
-            ),
-        ))
+        Ok(Error::data(place_of(self.table, at, true), not_symmetric((at, most), here, there)))
     }
+}
+
+/// What is said of an entry that differs from its mirror image.
+pub(crate) fn not_symmetric((i, j): (usize, usize), here: f64, there: f64) -> String {
+    format!(
+        "the matrix is not symmetric: row {i} has {here} for row {j}, which has {there} for row {i}"
+    )
 }

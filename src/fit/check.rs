@@ -12,6 +12,7 @@ use super::label_factor::{LabelFactor, kernel_function};
 use super::options::{DEFAULT_LABEL_FEATURES, Fit, IterationOptions, ScoringOptions};
 use crate::accumulate::Scaling;
 use crate::budget::Budget;
+use crate::collect::given::NO_HOLES;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::model::{InputEntry, Method, no_twins};
@@ -220,7 +221,10 @@ impl FitProblem {
             keep: None,
             nulls: fit.nulls,
             precision: fit.precision,
-            advice: ADVICE,
+            advice: match &kernel {
+                Some(kernel) if kernel.kind.is_given() => NO_HOLES,
+                _ => ADVICE,
+            },
         };
         let problem = FitProblem {
             method: fit.method,

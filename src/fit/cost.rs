@@ -29,6 +29,7 @@
 //! | all | write | model | 24·k·d; of a kernel 24·n·(d + k) |
 
 use super::basis::BasisWork;
+use super::given_labels::factoring;
 use super::kernel_choice::KernelRoute;
 use crate::accumulate::{Accumulate, ClassLimit, FeatureMoments, Gram, LabelSumsKind};
 use crate::accumulate::{Product, Shape, Sketch, SumsKind};
@@ -83,8 +84,8 @@ pub(crate) struct LabelWork {
     pub(crate) again: bool,
     /// True when S is gathered too.
     pub(crate) with_variance: bool,
-    /// Bytes of a kernel that is given, with its factor.
-    pub(crate) given: u64,
+    /// Rows of a kernel that is given, and columns of its factor.
+    pub(crate) given: Option<(u64, u64)>,
 }
 
 /// The pass that scores.
@@ -264,10 +265,11 @@ impl Workload {
             scoring.name = "scoring";
             phases.insert(0, scoring);
         }
-        let given = self.labels.map_or(0, |labels| labels.given);
-        if given > 0 {
-            let hold = |phase: Phase| phase.hold("the kernel over labels and its factor", given);
-            phases = phases.into_iter().map(hold).collect();
+        if let Some((n, r)) = self.labels.and_then(|labels| labels.given) {
+            let bytes = 8u64.saturating_mul(n).saturating_mul(n + r);
+            let hold = |phase: Phase| phase.hold("the kernel over labels and its factor", bytes);
+            let after = phases.into_iter().map(hold);
+            phases = std::iter::once(factoring(n)).chain(after).collect();
         }
         MemoryPlan { phases }
     }
@@ -420,7 +422,7 @@ impl Workload {
     /// The pass over all features that scores them, with or without their S.
     fn scoring_pass(&self, with_variance: bool) -> Option<Workload> {
         let ScoredWork { shape, d, read } = self.scored?;
-        let labels = Some(LabelWork { shape, again: false, with_variance, given: 0 });
+        let labels = Some(LabelWork { shape, again: false, with_variance, given: None });
         Some(Workload { labels, d, read, scored: None, kernel: None, ..*self })
     }
 

@@ -9,8 +9,9 @@ use super::options::cores;
 use super::plan::{Plan, is_single};
 use super::run::Run;
 use super::sums_pass::rows_stage;
+use crate::blas;
 use crate::budget::{Budget, Bytes, MemoryPlan, Phase};
-use crate::collect::given::{FirstLook, GivenRows};
+use crate::collect::given::{FirstLook, GivenRows, NO_HOLES};
 use crate::error::{Error, Result};
 use crate::kernel::{Basis, Kernel, KernelKind, KernelMap};
 use crate::listen::{Listener, Quiet};
@@ -56,26 +57,36 @@ pub fn read_kernel_matrix(table: &dyn Table, memory: Option<Bytes>) -> Result<Ar
     plan.check(&Budget::new(memory), || {
         format!("allow ⟦memory={}⟧", megabytes(plan.peak_bytes()))
     })?;
-    let single = is_single(&chosen.features);
-    let advice = "a kernel matrix has no holes";
-    let request = ReadRequest { features: chosen.features, advice, ..ReadRequest::default() };
+    let (features, advice) = (chosen.features, NO_HOLES);
+    let request = ReadRequest { features, advice, ..ReadRequest::default() };
     let source = table.read(&request)?;
-    let rows = GivenRows {
-        table,
-        source: &*source,
-        kernel: Kernel::Precomputed,
-        single,
-        crew: Crew { threads: cores(), queue: 1 },
-        stage: rows_stage(table),
-        listener: &Quiet,
-    };
+    let crew = Crew { threads: cores(), queue: 1 };
+    let kind = KernelKind::Precomputed;
+    let rows = given_rows(table, &*source, (kind, &request.features), crew, &Quiet);
     rows.look(0)?;
     let mut k = Array2::zeros((n, n));
     rows.read(&mut |first, some| {
         k.slice_mut(s![first..first + some.nrows(), ..]).assign(&some);
         Ok(())
     })?;
+    // What rounding makes of a mirror image is not asked about again.
+    blas::mirror(&mut k);
     Ok(k)
+}
+
+fn given_rows<'s>(
+    table: &'s dyn Table,
+    source: &'s dyn Source,
+    (kind, features): (KernelKind, &Features),
+    crew: Crew,
+    listener: &'s dyn Listener,
+) -> GivenRows<'s> {
+    let kernel = match kind {
+        KernelKind::Distances => Kernel::Distances,
+        _ => Kernel::Precomputed,
+    };
+    let (single, stage) = (is_single(features), rows_stage(table));
+    GivenRows { table, source, kernel, single, crew, stage, listener }
 }
 
 impl Plan<'_> {
@@ -86,18 +97,8 @@ impl Plan<'_> {
         kind: KernelKind,
         listener: &'s dyn Listener,
     ) -> GivenRows<'s> {
-        GivenRows {
-            table: self.table,
-            source,
-            kernel: match kind {
-                KernelKind::Distances => Kernel::Distances,
-                _ => Kernel::Precomputed,
-            },
-            single: is_single(&self.problem.request.features),
-            crew: Crew { threads: self.threads(), queue: 1 },
-            stage: rows_stage(self.table),
-            listener,
-        }
+        let crew = Crew { threads: self.threads(), queue: 1 };
+        given_rows(self.table, source, (kind, &self.problem.request.features), crew, listener)
     }
 }
 

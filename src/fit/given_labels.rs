@@ -11,6 +11,7 @@ use super::plan::Plan;
 use crate::accumulate::LabelMap;
 use crate::blas;
 use crate::budget::{Budget, MemoryPlan, Phase};
+use crate::collect::given::{ROUNDING, not_symmetric};
 use crate::error::{Error, Place, Result};
 use crate::solve::supervised::LabelKernel;
 use crate::source::labels::LabelRequest;
@@ -18,10 +19,6 @@ use crate::source::{Block, LabelRead, Labels, Nulls, ReadRequest, Source, Table,
 use crate::words::megabytes;
 use ndarray::{Array2, s};
 use std::sync::Arc;
-
-/// Entries may differ from their mirror image, and eigenvalues be negative, by this share of the
-/// largest.
-const ROUNDING: f64 = 1e-9;
 
 /// Labels whose kernel is given, against a table.
 pub(super) fn given_problem(fit: &Fit, table: &dyn Table) -> Result<LabelProblem> {
@@ -58,12 +55,16 @@ pub(super) fn given_problem(fit: &Fit, table: &dyn Table) -> Result<LabelProblem
     })
 }
 
+/// What factoring n × n holds.
+pub(super) fn factoring(n: u64) -> Phase {
+    Phase::new("factoring the kernel over labels")
+        .hold(format!("{n} × {n} matrix"), 8u64.saturating_mul(n).saturating_mul(n))
+        .hold("its vectors and work area", crate::solve::bytes(n))
+}
+
 /// Refuses a matrix that the memory cannot factor.
 fn room(n: u64, budget: &Budget) -> Result<()> {
-    let phase = Phase::new("factoring the kernel over labels")
-        .hold(format!("{n} × {n} matrix"), 8u64.saturating_mul(n).saturating_mul(n))
-        .hold("its vectors and work area", crate::solve::bytes(n));
-    let memory = MemoryPlan { phases: vec![phase] };
+    let memory = MemoryPlan { phases: vec![factoring(n)] };
     memory.check(budget, || format!("allow ⟦memory={}⟧", megabytes(memory.peak_bytes())))
 }
 
@@ -76,11 +77,8 @@ fn factor(name: &str, k: &Array2<f64>) -> Result<Array2<f64>> {
     }
     let differs =
         |((i, j), v): &((usize, usize), &f64)| (**v - k[[*j, *i]]).abs() > ROUNDING * largest;
-    if let Some(((i, j), v)) = k.indexed_iter().find(differs) {
-        let other = k[[j, i]];
-        return Err(refuse(format!(
-            "is not symmetric: row {i} has {v} for row {j}, which has {other} for row {i}"
-        )));
+    if let Some((at, v)) = k.indexed_iter().find(differs) {
+        return Err(refuse(not_symmetric(at, *v, k[[at.1, at.0]])));
     }
     let (values, vectors) = blas::parallel(cores(), || blas::eigh(k.clone()))?;
     let (least, most) = (values.iter().next(), values.iter().last());

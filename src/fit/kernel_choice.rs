@@ -14,7 +14,7 @@ use super::bounds;
 use super::options::{Approximate, DEFAULT_DEGREE, Fit, Gamma, KernelOptions, cores};
 use crate::blas;
 use crate::error::{Error, Result};
-use crate::kernel::{Kernel, KernelKind};
+use crate::kernel::{Kernel, KernelKind, squared_distance};
 use crate::listen::Listener;
 use crate::model::Method;
 use crate::note::Note;
@@ -288,7 +288,7 @@ pub(crate) fn median_gamma(rows: &Array2<f64>, weights: Option<&Array1<f64>>, se
             let mut distance = lengths - 2.0 * products[[i, j]];
             // Too near each other for products to tell how near.
             if distance <= 1e-6 * lengths {
-                distance = (&sample.row(i) - &sample.row(j)).mapv(|d| d * d).sum();
+                distance = squared_distance(sample.row(i), sample.row(j));
             }
             let weight = weights.map_or(1.0, |w| w[picked[i]] * w[picked[j]]);
             pairs.push((distance, weight));

@@ -279,11 +279,8 @@ fn label_work(method: Method, labels: &LabelProblem) -> LabelWork {
     let classes = matches!(labels.factor, LabelFactor::Classes { .. } | LabelFactor::OneHot);
     let again = labels.random_gamma().is_some();
     let shape = LabelShape { vectors, classes };
-    let bytes = |delta: &Arc<Array2<f64>>| {
-        let (n, r) = delta.dim();
-        8 * (n * (n + r)) as u64
-    };
-    let given = labels.given.as_ref().map_or(0, bytes);
+    let size = |delta: &Arc<Array2<f64>>| (delta.nrows() as u64, delta.ncols() as u64);
+    let given = labels.given.as_ref().map(size);
     LabelWork { shape, again, with_variance: labels.with_variance, given }
 }
 

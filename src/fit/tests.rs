@@ -90,7 +90,7 @@ fn memory_does_not_grow_with_rows_where_rows_stream() {
         shape: LabelShape { vectors: 100, classes: true },
         again: false,
         with_variance: false,
-        given: 0,
+        given: None,
     };
     let peak = |n| {
         Workload { labels: Some(labels), ..workload(n, 300) }.memory(Form::Dual, 2).peak_bytes()
@@ -139,7 +139,7 @@ fn labels_take_sums_per_class_and_no_square() {
             shape: LabelShape { vectors: r, classes: true },
             again: false,
             with_variance: false,
-            given: 0,
+            given: None,
         };
         let work = Workload { labels: Some(labels), ..workload(1_000_000, d) };
         let all = held(&work, Form::Dual, t as usize);

@@ -2,6 +2,7 @@
 
 use super::options::Hsic;
 use crate::budget::{MemoryPlan, Phase};
+use crate::collect::given::NO_HOLES;
 use crate::error::{Error, Result};
 use crate::fit::check::LabelProblem;
 use crate::fit::given::check_square;
@@ -25,6 +26,9 @@ impl Hsic {
         let fit = self.fit(model);
         let plan = fit.plan(table)?;
         let mut request = plan.problem.request.clone();
+        if kind.is_given() {
+            request.advice = NO_HOLES;
+        }
         if let Some(model) = model {
             model.header.features.check(table)?;
             request.features = model.header.features.clone();

@@ -189,9 +189,7 @@ impl Comparer<'_> {
             With::Given(kernel) => {
                 let values = kernel.given(x.to_owned());
                 take(0..values.ncols(), values.view());
-                // k(x, x) is not among the values of a new row.
-                let own = if *kernel == Kernel::Distances { 0.0 } else { f64::NAN };
-                Array1::from_elem(x.nrows(), own)
+                kernel.diagonal(&vec![0.0; x.nrows()])
             }
             With::Rows(rows) => {
                 let others = rows.others(x);

@@ -31,6 +31,7 @@ pub use fourier::Fourier;
 pub(crate) use map::Comparer;
 pub use map::{Basis, KernelMap};
 pub use monomials::Monomials;
+pub(crate) use near::squared_distance;
 pub use ridge::Ridge;
 
 use crate::words::constant;
@@ -176,7 +177,9 @@ impl Kernel {
             Kernel::Linear { coef0 } => s + coef0,
             Kernel::Poly { gamma, coef0, degree } => (gamma * s + coef0).powi(degree as i32),
             Kernel::Sigmoid { gamma, coef0 } => (gamma * s + coef0).tanh(),
-            Kernel::Rbf { .. } | Kernel::Precomputed => 1.0,
+            Kernel::Rbf { .. } => 1.0,
+            // Of a new row it is not among the values that are given.
+            Kernel::Precomputed => f64::NAN,
             Kernel::Distances => 0.0,
             Kernel::Cosine => f64::from(u8::from(*s > 0.0)),
         };
@@ -252,10 +255,7 @@ impl Kernel {
             Kernel::Poly { gamma, coef0, degree } => {
                 (gamma * x.dot(&y) + coef0).powi(degree as i32)
             }
-            Kernel::Rbf { gamma } => {
-                let distance: f64 = x.iter().zip(y).map(|(a, b)| (a - b) * (a - b)).sum();
-                (-gamma * distance).exp()
-            }
+            Kernel::Rbf { gamma } => (-gamma * squared_distance(x, y)).exp(),
             Kernel::Sigmoid { gamma, coef0 } => (gamma * x.dot(&y) + coef0).tanh(),
             Kernel::Cosine => {
                 let lengths = (x.dot(&x) * y.dot(&y)).sqrt();

@@ -39,7 +39,7 @@ pub(super) fn compare_again(
 }
 
 /// Σ (x − y)², four sums at a time.
-fn squared_distance(x: ArrayView1<'_, f64>, y: ArrayView1<'_, f64>) -> f64 {
+pub(crate) fn squared_distance(x: ArrayView1<'_, f64>, y: ArrayView1<'_, f64>) -> f64 {
     let square = |(a, b): (&f64, &f64)| (a - b) * (a - b);
     let (Some(x), Some(y)) = (x.as_slice(), y.as_slice()) else {
         return x.iter().zip(&y).map(square).sum();

@@ -1,21 +1,20 @@
 //! `plan`, `fit` and `hsic`.
 
-use super::numbers::{degree, finite, positive, tolerance};
-use super::{CheckpointArgs, ColumnArgs, KernelArgs, ModelArgs, ResourceArgs, ScoreArgs};
-use crate::budget::Bytes;
-use crate::error::{Error, Result};
+use super::numbers::tolerance;
+use super::{
+    CheckpointArgs, ColumnArgs, KernelArgs, LabelArgs, ModelArgs, ResourceArgs, ScoreArgs,
+};
+use crate::error::Result;
 use crate::fit::bounds::{MOST_LABEL_FEATURES, MOST_LANDMARKS, MOST_PASSES};
 use crate::fit::options::DEFAULT_MAX_PASSES;
 use crate::fit::{
-    Approximate, Fit, GivenBasis, GivenLabels, IterationOptions, KernelOptions, LabelOptions,
-    LandmarkChoice, ScalingOptions, read_kernel_matrix,
+    Approximate, Fit, GivenBasis, IterationOptions, KernelOptions, LabelOptions, LandmarkChoice,
+    ScalingOptions,
 };
 use crate::model::Model;
-use crate::solve::supervised::LabelKernel;
-use crate::source::{Dataset, Nulls, Precision};
+use crate::source::{Nulls, Precision};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Which rows and columns, and what is done to them. Shared by `plan` and `fit`.
 #[derive(Debug, Clone, Args)]
@@ -39,22 +38,8 @@ pub(crate) struct FitSpec {
     #[arg(long, value_delimiter = ',', value_name = "COLS")]
     pub(crate) label: Vec<String>,
 
-    /// Kernel over the labels. Default: delta for strings, bools and --classes, linear for numbers.
-    #[arg(long, value_enum)]
-    pub(crate) label_kernel: Option<LabelKernel>,
-
-    /// Gamma over labels: of rbf, exp(-gamma ‖y - y'‖²), and of poly, (gamma yᵀy' + coef0)^degree.
-    /// Default: 1 over the number of label columns.
-    #[arg(long, value_name = "G", value_parser = positive, allow_negative_numbers = true)]
-    pub(crate) label_gamma: Option<f64>,
-
-    /// coef0 of poly over labels, 0 or more. Default: 0.
-    #[arg(long, value_name = "C", value_parser = finite, allow_negative_numbers = true)]
-    pub(crate) label_coef0: Option<f64>,
-
-    /// Degree of poly over labels. Default: 3.
-    #[arg(long, value_name = "N", value_parser = degree, allow_negative_numbers = true)]
-    pub(crate) label_degree: Option<u32>,
+    #[command(flatten)]
+    pub(crate) labels: LabelArgs,
 
     /// Random Fourier features that stand for the rbf kernel over labels. Default: none up to 1000
     /// distinct labels, 1000 where there are more.
@@ -64,15 +49,6 @@ pub(crate) struct FitSpec {
         value_parser = clap::value_parser!(u32).range(1..=MOST_LABEL_FEATURES as i64)
     )]
     pub(crate) label_features: Option<u32>,
-
-    /// Of --label-kernel precomputed: Parquet with the matrix of the kernel over labels, n rows of
-    /// n numbers in the order of the data.
-    #[arg(long, value_name = "DATA")]
-    pub(crate) label_data: Vec<String>,
-
-    /// Numeric labels are classes: equal or not.
-    #[arg(long)]
-    pub(crate) classes: bool,
 
     #[command(flatten)]
     pub(crate) kernel: KernelArgs,
@@ -159,22 +135,6 @@ pub(crate) struct FitSpec {
     pub(crate) resources: ResourceArgs,
 }
 
-/// `--label-data`: the matrix, read.
-pub(crate) fn given_labels(
-    data: &[String],
-    kernel: Option<LabelKernel>,
-    memory: Option<Bytes>,
-) -> Result<Option<GivenLabels>> {
-    if data.is_empty() {
-        return Ok(None);
-    }
-    if kernel != Some(LabelKernel::Precomputed) {
-        return Error::misuse("--label-data is the matrix of --label-kernel precomputed; name it");
-    }
-    let matrix = read_kernel_matrix(&Dataset::from_paths(data)?, memory)?;
-    Ok(Some(GivenLabels { name: data.join(", "), matrix: Arc::new(matrix) }))
-}
-
 /// `fit --preimage`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LearnedPreimage {
@@ -202,15 +162,9 @@ impl FitSpec {
             nulls: self.nulls,
             precision: self.precision,
             labels: LabelOptions {
-                columns: self.label.clone(),
-                kernel: self.label_kernel,
-                gamma: self.label_gamma,
-                coef0: self.label_coef0,
-                degree: self.label_degree,
                 features: self.label_features.map(|n| n as usize),
-                classes: self.classes,
                 with_variance,
-                given: given_labels(&self.label_data, self.label_kernel, self.resources.memory)?,
+                ..self.labels.options(&self.label, self.resources.memory)?
             },
             kernel: KernelOptions {
                 approximation: self.approximation(),
@@ -312,30 +266,8 @@ pub(crate) struct HsicArgs {
     )]
     pub(crate) label: Vec<String>,
 
-    /// Kernel over the labels. Default: delta for strings, bools and --classes, linear for numbers.
-    #[arg(long, value_enum)]
-    pub(crate) label_kernel: Option<LabelKernel>,
-
-    /// Gamma of rbf and poly over labels. Default: 1 over the number of label columns.
-    #[arg(long, value_name = "G", value_parser = positive, allow_negative_numbers = true)]
-    pub(crate) label_gamma: Option<f64>,
-
-    /// coef0 of poly over labels, 0 or more. Default: 0.
-    #[arg(long, value_name = "C", value_parser = finite, allow_negative_numbers = true)]
-    pub(crate) label_coef0: Option<f64>,
-
-    /// Degree of poly over labels. Default: 3.
-    #[arg(long, value_name = "N", value_parser = degree, allow_negative_numbers = true)]
-    pub(crate) label_degree: Option<u32>,
-
-    /// Of --label-kernel precomputed: Parquet with the matrix of the kernel over labels, n rows of
-    /// n numbers in the order of the data.
-    #[arg(long, value_name = "DATA")]
-    pub(crate) label_data: Vec<String>,
-
-    /// Numeric labels are classes: equal or not.
-    #[arg(long)]
-    pub(crate) classes: bool,
+    #[command(flatten)]
+    pub(crate) labels: LabelArgs,
 
     #[command(flatten)]
     pub(crate) kernel: KernelArgs,

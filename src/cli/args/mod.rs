@@ -4,13 +4,15 @@
 mod apply;
 mod fit;
 mod groups;
+mod labels;
 mod states;
 
 pub(crate) use apply::{OutputArgs, ReconstructArgs, TransformArgs};
-pub(crate) use fit::{FitArgs, HsicArgs, PlanArgs, given_labels};
+pub(crate) use fit::{FitArgs, HsicArgs, PlanArgs};
 pub(crate) use groups::{
     CheckpointArgs, ColumnArgs, KernelArgs, ModelArgs, ResourceArgs, ScoreArgs, same_file,
 };
+pub(crate) use labels::LabelArgs;
 pub(crate) use states::{MergeArgs, ScanArgs, SolveArgs, SubtractArgs};
 
 use clap::{Args, Parser, Subcommand};
@@ -93,7 +95,7 @@ pub(crate) struct InspectArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print the names of all features of a model, one a line.
+    /// Print the names of all features, one a line.
     #[arg(long, conflicts_with = "json")]
     pub(crate) features: bool,
 }

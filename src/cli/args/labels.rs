@@ -1,0 +1,73 @@
+//! Labels, and the kernel over them.
+
+use super::numbers::{degree, finite, positive};
+use crate::budget::Bytes;
+use crate::error::{Error, Result};
+use crate::fit::{GivenLabels, LabelOptions, read_kernel_matrix};
+use crate::solve::supervised::LabelKernel;
+use crate::source::Dataset;
+use clap::Args;
+use std::sync::Arc;
+
+/// The kernel over labels. Shared by `plan`, `fit` and `hsic`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LabelArgs {
+    /// Kernel over the labels. Default: delta for strings, bools and --classes, linear for numbers.
+    #[arg(long, value_enum)]
+    pub(crate) label_kernel: Option<LabelKernel>,
+
+    /// Gamma over labels: of rbf, exp(-gamma ‖y - y'‖²), and of poly, (gamma yᵀy' + coef0)^degree.
+    /// Default: 1 over the number of label columns.
+    #[arg(long, value_name = "G", value_parser = positive, allow_negative_numbers = true)]
+    pub(crate) label_gamma: Option<f64>,
+
+    /// coef0 of poly over labels, 0 or more. Default: 0.
+    #[arg(long, value_name = "C", value_parser = finite, allow_negative_numbers = true)]
+    pub(crate) label_coef0: Option<f64>,
+
+    /// Degree of poly over labels. Default: 3.
+    #[arg(long, value_name = "N", value_parser = degree, allow_negative_numbers = true)]
+    pub(crate) label_degree: Option<u32>,
+
+    /// Of --label-kernel precomputed: Parquet with the matrix of the kernel over labels, n rows of
+    /// n numbers in the order of the data.
+    #[arg(long, value_name = "DATA")]
+    pub(crate) label_data: Vec<String>,
+
+    /// Numeric labels are classes: equal or not.
+    #[arg(long)]
+    pub(crate) classes: bool,
+}
+
+impl LabelArgs {
+    /// What was typed, as the library takes it; a matrix that is given is read.
+    pub(crate) fn options(
+        &self,
+        columns: &[String],
+        memory: Option<Bytes>,
+    ) -> Result<LabelOptions> {
+        Ok(LabelOptions {
+            columns: columns.to_vec(),
+            kernel: self.label_kernel,
+            gamma: self.label_gamma,
+            coef0: self.label_coef0,
+            degree: self.label_degree,
+            classes: self.classes,
+            given: self.given(memory)?,
+            ..LabelOptions::default()
+        })
+    }
+
+    fn given(&self, memory: Option<Bytes>) -> Result<Option<GivenLabels>> {
+        if self.label_data.is_empty() {
+            return Ok(None);
+        }
+        if self.label_kernel != Some(LabelKernel::Precomputed) {
+            return Error::misuse(
+                "--label-data is the matrix of --label-kernel precomputed; name it",
+            );
+        }
+        let matrix = read_kernel_matrix(&Dataset::from_paths(&self.label_data)?, memory)?;
+        Ok(Some(GivenLabels { name: self.label_data.join(", "), matrix: Arc::new(matrix) }))
+    }
+}
