@@ -23,7 +23,7 @@ use arrow_schema::{DataType, Field, SchemaRef};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes of an output row group before it is compressed.
@@ -92,6 +92,21 @@ impl ParquetOutput {
     /// True when it is one file rather than a directory.
     pub fn is_one_file(&self) -> bool {
         inputs::is_parquet(&self.path)
+    }
+}
+
+/// What the writer of a file says, as ours say it: an error of the disk is told as one.
+pub(super) fn write_error(path: &Path) -> impl Fn(ParquetError) -> Error + use<> {
+    let path = path.to_path_buf();
+    move |e| {
+        let source = match e {
+            ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+                Ok(io) => *io,
+                Err(other) => std::io::Error::other(other),
+            },
+            other => std::io::Error::other(other.to_string()),
+        };
+        Error::Io { action: "write", path: path.clone(), source }
     }
 }
 
@@ -331,17 +346,7 @@ impl ParquetSink {
     }
 
     fn failed(&self) -> impl Fn(ParquetError) -> Error + use<> {
-        let path = self.path.clone();
-        move |e| {
-            let source = match e {
-                ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
-                    Ok(io) => *io,
-                    Err(other) => std::io::Error::other(other),
-                },
-                other => std::io::Error::other(other.to_string()),
-            };
-            Error::Io { action: "write", path: path.clone(), source }
-        }
+        write_error(&self.path)
     }
 
     /// Ends the current file and starts the next, up to the one with this index.

@@ -1,6 +1,7 @@
 //! A small table, which is in memory already → one Parquet file, whole or not at all.
 
-use crate::error::{Error, Result};
+use super::parquet::write_error;
+use crate::error::Result;
 use crate::staged::StagedFile;
 use ::parquet::arrow::ArrowWriter;
 use arrow_array::RecordBatch;
@@ -8,10 +9,10 @@ use std::path::Path;
 
 /// Writes a batch, and replaces what was there.
 pub(crate) fn write_table(batch: &RecordBatch, path: &Path) -> Result<()> {
-    let failed = |e| Error::io("write", path)(std::io::Error::other(e));
+    let failed = write_error(path);
     let mut staged = StagedFile::create(path)?;
-    let mut writer = ArrowWriter::try_new(staged.file(), batch.schema(), None).map_err(failed)?;
-    writer.write(batch).map_err(failed)?;
-    writer.close().map_err(failed)?;
+    let mut writer = ArrowWriter::try_new(staged.file(), batch.schema(), None).map_err(&failed)?;
+    writer.write(batch).map_err(&failed)?;
+    writer.close().map_err(&failed)?;
     staged.commit()
 }
