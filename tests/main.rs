@@ -16,6 +16,7 @@ mod label_kernels;
 mod memory;
 #[allow(dead_code)]
 mod oracle;
+mod partitions;
 mod places;
 mod readme;
 mod residuals;
@@ -26,6 +27,7 @@ mod soak;
 mod states;
 mod supervised;
 mod theory;
+mod widths;
 mod workdir;
 mod writers;
 

@@ -17,7 +17,7 @@
 use super::stored::{Parts, Restored, Stored, left};
 use super::{Accumulate, Center, FeatureMoments, Moments, Shape, column_part};
 use crate::error::{Error, Result};
-use crate::source::labels::Class;
+use crate::source::labels::{Class, ClassValue};
 use crate::source::{Block, Labels, MissingCell};
 use ndarray::{Array1, Array2, ArrayView1};
 use std::collections::HashMap;
@@ -321,6 +321,7 @@ impl Stored for ClassSums {
 
     fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<ClassSums> {
         let classes: Vec<Class> = parts.take(at, "classes")?;
+        let as_read = |class: Class| class.into_iter().map(ClassValue::as_read).collect::<Class>();
         let weights: Vec<f64> = parts.take(at, "weights")?;
         let missing: Vec<bool> = parts.take(at, "missing")?;
         let c = classes.len();
@@ -342,7 +343,7 @@ impl Stored for ClassSums {
             ClassSum { weight: weights[i], sum: sums.row(i).to_owned(), missing }
         };
         let index: HashMap<Class, usize> =
-            classes.into_iter().enumerate().map(|(i, class)| (class, i)).collect();
+            classes.into_iter().map(as_read).enumerate().map(|(i, class)| (class, i)).collect();
         if index.len() != c || (origin.is_none() && c > 0) {
             return Err("its classes are not distinct".into());
         }

@@ -102,7 +102,8 @@ impl<'a> Batches<'a> {
         let place = places(source, unit, rows, block.tally.dropped == 0 && dropped == 0);
         totals.tally.add(std::mem::take(&mut block.tally));
         let kept = block.kept.take();
-        let mut columns: Vec<ArrayRef> = kept.map_or_else(Vec::new, |b| b.columns().to_vec());
+        let kept = kept.map(|kept| self.plan.columns.conformed(&kept)).transpose()?;
+        let mut columns: Vec<ArrayRef> = kept.unwrap_or_default();
         columns.extend(match self.plan.nulls.keeps_rows() && !block.missing.is_empty() {
             true => self.of_complete_rows(&block, place, totals)?,
             false => self.computed(block, place, totals)?,

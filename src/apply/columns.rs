@@ -6,7 +6,8 @@ use super::options::{Dtype, KeepColumns, Layout};
 use super::plan::{Added, Compute};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::source::{FeatureColumn, Table, unknown};
+use crate::source::{FeatureColumn, Table, converted, field_by_name, named_columns, unknown};
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -56,6 +57,12 @@ impl OutputColumns {
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
+    /// The arrays of kept columns, each of the type that comes out.
+    pub(super) fn conformed(&self, kept: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let columns = kept.columns().iter().zip(&self.kept);
+        columns.map(|(array, field)| converted(array, field.data_type())).collect()
+    }
+
     /// Names of the computed columns.
     pub(super) fn computed_names(&self) -> HashSet<String> {
         self.computed.iter().map(|f| f.name().clone()).collect()
@@ -77,11 +84,12 @@ fn kept_fields(table: &dyn Table, keep: &KeepColumns) -> Result<Vec<FieldRef>> {
         KeepColumns::None => Ok(Vec::new()),
         KeepColumns::All => all_fields(table),
         KeepColumns::Columns(names) => {
+            let names = named_columns(table, names)?;
             table.check_columns(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
             let schema = table.schema()?;
-            let all = || schema.fields().iter().map(|f| f.name().as_str());
+            let all = || table.columns().iter().map(|c| c.name.as_str());
             let field = |name: &String| {
-                let found = schema.fields().iter().find(|f| f.name() == name).cloned();
+                let found = field_by_name(schema.fields(), name);
                 found.ok_or_else(|| unknown(&table.place().file, name, all()))
             };
             names.iter().map(field).collect()

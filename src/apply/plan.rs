@@ -6,8 +6,10 @@ use super::options::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, RowNulls
 use crate::error::{Error, Result};
 use crate::fit::{Resources, bounds};
 use crate::model::Model;
+use crate::note::Note;
 use crate::project::preimage::FixedPoint;
 use crate::source::{ColumnKind, FeatureColumn, Features, ReadCost, ReadRequest, Table};
+use crate::source::{WidenedColumn, widened_among};
 use crate::words::count;
 use arrow_schema::SchemaRef;
 
@@ -74,6 +76,8 @@ pub struct ApplyPlan<'m, 't> {
     pub(super) read: ReadCost,
     /// Bytes of an output row, about.
     pub(super) row_bytes: u64,
+    /// What should be known of the columns.
+    pub(super) notes: Vec<Note>,
     pub(super) resources: Resources,
 }
 
@@ -221,7 +225,7 @@ impl<'m, 't> ApplyPlan<'m, 't> {
     ) -> Result<ApplyPlan<'m, 't>> {
         bounds::threads(output.resources)?;
         bounds::rows(table)?;
-        request.features.check(table)?;
+        let fitted_wider = request.features.check(table)?;
         let ComponentCount { asked, k } = components;
         let computed = computed_fields(model, k, compute, output.dtype, output.prefix);
         let computed = match output.nulls.keeps_rows() {
@@ -230,6 +234,9 @@ impl<'m, 't> ApplyPlan<'m, 't> {
         };
         let columns = OutputColumns::new(table, output.keep, compute, computed)?;
         request.keep = columns.kept_names();
+        let names: Vec<&str> = request.names().collect();
+        let wider = WidenedColumn::note(&widened_among(table, &names), false);
+        let notes = WidenedColumn::note(&fitted_wider, true).into_iter().chain(wider).collect();
         let read = table.cost(&request)?;
         Ok(ApplyPlan {
             model,
@@ -244,6 +251,7 @@ impl<'m, 't> ApplyPlan<'m, 't> {
             row_bytes: read.kept_row + columns.computed_bytes(),
             columns,
             read,
+            notes,
             resources: output.resources.clone(),
         })
     }

@@ -209,6 +209,7 @@ impl ApplyPlan<'_, '_> {
     }
 
     fn tell_left_out(&self, listener: &dyn Listener) {
+        self.notes.iter().for_each(|note| listener.note(note));
         let added = match self.compute {
             Compute::Scores { added, .. } => Some(added),
             _ => None,

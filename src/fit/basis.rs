@@ -109,7 +109,7 @@ impl GivenBasis {
     /// The features are those of the basis: checks them, and the options, against a table.
     pub(super) fn columns(&self, fit: &Fit, table: &dyn Table) -> Result<ColumnSelection> {
         check_options(fit)?;
-        self.columns.check(table)?;
+        let fitted_wider = self.columns.check(table)?;
         if let Some(weight) = &fit.weight {
             if table.kind(weight).is_none() {
                 let names = table.columns().iter().map(|c| c.name.as_str());
@@ -120,7 +120,8 @@ impl GivenBasis {
             }
             table.check_columns(&[weight.as_str()])?;
         }
-        Ok(ColumnSelection { features: self.columns.clone(), ..ColumnSelection::default() })
+        let features = self.columns.clone();
+        Ok(ColumnSelection { features, fitted_wider, ..ColumnSelection::default() })
     }
 
     /// What a fit along it takes.

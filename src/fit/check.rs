@@ -22,7 +22,7 @@ use crate::solve::scoring::{Keep, Score};
 use crate::solve::supervised::LabelKernel;
 use crate::source::labels::{self, LabelRead, LabelRequest};
 use crate::source::{ColumnChoice, ColumnKind, ColumnSelection, Features, Nulls, Precision};
-use crate::source::{ReadRequest, Table};
+use crate::source::{ReadRequest, Table, named_column, named_columns};
 use ndarray::Array2;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -197,6 +197,21 @@ impl ScoringProblem {
     }
 }
 
+impl Fit {
+    /// The same fit with the names of the columns that its globs stand for.
+    pub(crate) fn with_names(&self, table: &dyn Table) -> Result<Fit> {
+        let mut fit = self.clone();
+        fit.labels.columns = named_columns(table, &self.labels.columns)?;
+        if let Some(weight) = &mut fit.weight {
+            *weight = named_column(table, "weight", weight)?;
+        }
+        if let Some(scoring) = &mut fit.scoring {
+            scoring.by = named_column(table, "score-by", &scoring.by)?;
+        }
+        Ok(fit)
+    }
+}
+
 impl FitProblem {
     /// Checks a fit against a table; gives the columns it has chosen, too.
     pub(crate) fn new(fit: &Fit, table: &dyn Table) -> Result<(FitProblem, ColumnSelection)> {
@@ -273,6 +288,11 @@ impl FitProblem {
 fn chosen_columns(fit: &Fit, table: &dyn Table) -> Result<ColumnSelection> {
     if let Some(basis) = &fit.basis {
         return basis.columns(fit, table);
+    }
+    if let Some(features) = &fit.columns.exactly {
+        let fitted_wider = features.check(table)?;
+        let features = features.clone();
+        return Ok(ColumnSelection { features, fitted_wider, ..ColumnSelection::default() });
     }
     let scored_by = fit.scoring.iter().map(|s| &s.by);
     let reserved = fit.weight.iter().chain(&fit.labels.columns).chain(scored_by);

@@ -9,7 +9,7 @@ use crate::note::Note;
 use crate::solve::Form;
 use crate::solve::scoring::Score;
 use crate::solve::supervised::LabelKernel;
-use crate::source::LabelRead;
+use crate::source::{ColumnSelection, LabelRead, WidenedColumn};
 
 /// What is told before a fit runs.
 pub(super) fn notes(fit: &Fit, plan: &Plan<'_>) -> Vec<Note> {
@@ -38,8 +38,10 @@ pub(super) fn notes(fit: &Fit, plan: &Plan<'_>) -> Vec<Note> {
 
 /// Features that nobody named and that look like none.
 pub(crate) fn columns(plan: &Plan<'_>) -> Vec<Note> {
-    let found = &plan.columns().id_columns;
-    (!found.is_empty()).then(|| Note::IdFeatures(found.clone())).into_iter().collect()
+    let ColumnSelection { id_columns, widened, fitted_wider, .. } = plan.columns();
+    let ids = (!id_columns.is_empty()).then(|| Note::IdFeatures(id_columns.clone()));
+    let widths = WidenedColumn::note(widened, false);
+    ids.into_iter().chain(widths).chain(WidenedColumn::note(fitted_wider, true)).collect()
 }
 
 fn no_effect(option: &'static str, sentence: impl Into<String>) -> Note {

@@ -9,7 +9,7 @@ use crate::solve::Form;
 use crate::solve::rules::Components;
 use crate::solve::scoring::{Keep, Score};
 use crate::solve::supervised::LabelKernel;
-use crate::source::{Nulls, Precision};
+use crate::source::{Features, Nulls, Precision};
 use ndarray::Array2;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,6 +80,8 @@ pub struct ColumnOptions {
     pub include: Vec<String>,
     /// Names or globs of those that are not.
     pub exclude: Vec<String>,
+    /// These features in this order, whatever else there is: those of sums that rows are added to.
+    pub exactly: Option<Features>,
 }
 
 /// What is done to the features before the decomposition.

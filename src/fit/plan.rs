@@ -55,9 +55,10 @@ impl Fit {
     /// What does not fit the memory is planned all the same, and refused by [`Plan::check`] and
     /// [`Plan::run`].
     pub fn plan<'t>(&self, table: &'t dyn Table) -> Result<Plan<'t>> {
-        let (problem, columns) = FitProblem::new(self, table)?;
+        let fit = self.with_names(table)?;
+        let (problem, columns) = FitProblem::new(&fit, table)?;
         let mut plan = Plan::new(table, problem, columns)?;
-        plan.notes = no_effect::notes(self, &plan);
+        plan.notes = no_effect::notes(&fit, &plan);
         Ok(plan)
     }
 }

@@ -73,7 +73,7 @@ impl Hsic {
             Some(model) => {
                 let columns = model.header.features.columns.iter();
                 let include = columns.map(|c| glob::Pattern::escape(&c.name)).collect();
-                ColumnOptions { include, exclude: Vec::new() }
+                ColumnOptions { include, ..ColumnOptions::default() }
             }
         };
         Fit {
@@ -100,7 +100,7 @@ impl Hsic {
         notes.extend(no_effect::constants_of(&self.kernel, kind));
         notes.extend(no_effect::labels(fit));
         notes.extend(no_effect::label_kernel(fit, plan));
-        let ColumnOptions { include, exclude } = &self.columns;
+        let ColumnOptions { include, exclude, .. } = &self.columns;
         let of_model = "has no effect with ⟦model⟧, which has features of its own";
         let given = [
             (model.is_some() && !include.is_empty(), "columns", format!("⟦columns⟧ {of_model}")),

@@ -32,6 +32,13 @@ pub enum Note {
     },
     /// Features that nobody named number the rows, or look like ids.
     IdFeatures(Vec<String>),
+    /// Columns that are not of one width everywhere, or not of that of the model.
+    Widened {
+        /// The columns and the types they have.
+        columns: Vec<(String, Vec<String>)>,
+        /// True when the first type is the model's, and the second that of the data.
+        fitted: bool,
+    },
     /// A label is among the features.
     LabelIsFeature(String),
     /// Rows were left out for missing values: of so many, for cells of these features.

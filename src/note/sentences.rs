@@ -26,6 +26,18 @@ fn id_features(names: &[String]) -> String {
     format!("{} {is} like those of rows; ⟦exclude⟧ leaves {it} out", some(names))
 }
 
+fn widened(columns: &[(String, Vec<String>)], fitted: bool) -> String {
+    let each = |(name, types): &(String, Vec<String>)| match (fitted, &types[..]) {
+        (true, [then, now]) => format!("{name} (was {then}, is {now})"),
+        _ => format!("{name} ({})", types.join(", ")),
+    };
+    let columns = some(&columns.iter().map(each).collect::<Vec<_>>());
+    match fitted {
+        true => format!("of another width than in the model, and read all the same: {columns}"),
+        false => format!("of several widths, and read as one column each: {columns}"),
+    }
+}
+
 fn whole_number_label(label: &str, values: &[i64], scanned: bool) -> String {
     let (first, second, last) = match values {
         [first, second, .., last] => (first, second, last),
@@ -61,6 +73,7 @@ impl Note {
         Some(match self {
             Note::NoEffect { sentence, .. } => sentence.clone(),
             Note::IdFeatures(names) => id_features(names),
+            Note::Widened { columns, fitted } => widened(columns, *fitted),
             Note::LabelIsFeature(name) => format!("label '{name}' is among the features"),
             Note::RowsDropped { dropped, rows, missing } => {
                 let dropped = count(*dropped, "row");

@@ -10,8 +10,9 @@
 
 use super::batch_reader::BatchReader;
 use super::id_columns::numbers_rows;
+use super::nested::{NestedField, all_fields};
 use super::numbers;
-use super::table::{ColumnInfo, ColumnKind, ReadCost, ReadRequest, Table};
+use super::table::{ColumnInfo, ColumnKind, ColumnOrigin, ReadCost, ReadRequest, Table};
 use super::{Block, Source, UNIT_ROWS, Unit, block_rows};
 use crate::error::{Error, Place, Result};
 use arrow_array::types::{Float32Type, Float64Type};
@@ -91,11 +92,12 @@ impl ArrowTable {
     }
 
     fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> ArrowTable {
-        let column = |(index, field): (usize, &Arc<Field>)| {
-            let width = batches.iter().find_map(|b| numbers::first_width(b.column(index)));
-            column_info(field, width)
+        let columns = all_fields(schema.fields());
+        let width = |column: &NestedField| {
+            let arrays = batches.iter().filter_map(|b| column.array(b));
+            arrays.into_iter().find_map(|array| numbers::first_width(&array))
         };
-        let columns = schema.fields().iter().enumerate().map(column).collect();
+        let columns = column_infos(&columns, &columns.iter().map(width).collect::<Vec<_>>());
         let sizes: Vec<u64> = batches.iter().map(batch_bytes).collect();
         let rows: Vec<usize> = batches.iter().map(RecordBatch::num_rows).collect();
         let (units, pieces) = units(&rows, &sizes);
@@ -107,9 +109,17 @@ impl ArrowTable {
     }
 }
 
-/// What a field is; `width` is that of lists, where a row tells it.
-pub(super) fn column_info(field: &Field, width: Option<usize>) -> ColumnInfo {
-    ColumnInfo { name: field.name().clone(), kind: ColumnKind::of(field.data_type(), width) }
+/// What the columns of a schema are; the width of lists where a row tells it.
+pub(super) fn column_infos(columns: &[NestedField], widths: &[Option<usize>]) -> Vec<ColumnInfo> {
+    let info = |(column, width): (&NestedField, &Option<usize>)| ColumnInfo {
+        name: column.name.clone(),
+        kind: ColumnKind::of(column.field.data_type(), *width),
+        origin: match column.path.is_empty() {
+            true => ColumnOrigin::Column,
+            false => ColumnOrigin::StructField,
+        },
+    };
+    columns.iter().zip(widths).map(info).collect()
 }
 
 /// Refuses a batch whose columns are not those of the first.
@@ -250,7 +260,8 @@ impl Table for ArrowTable {
             let arrays: Vec<&ArrayRef> = self.batches.iter().map(|b| b.column(*at)).collect();
             numbers_rows(&column.name, &arrays)
         };
-        let all = self.columns.iter().enumerate().filter(numbers);
+        let proper = self.columns.iter().take(self.schema.fields().len());
+        let all = proper.enumerate().filter(numbers);
         all.map(|(_, column)| column.name.clone()).collect()
     }
 
@@ -286,8 +297,10 @@ impl Table for ArrowTable {
 
 impl ArrowTable {
     fn column_bytes(&self, name: &str) -> u64 {
-        let columns = self.batches.iter().filter_map(|batch| batch.column_by_name(name));
-        columns.map(|c| c.to_data().get_slice_memory_size().unwrap_or(0) as u64).sum()
+        let all = all_fields(self.schema.fields());
+        let Some(column) = all.iter().find(|c| c.name == name) else { return 0 };
+        let arrays = self.batches.iter().filter_map(|batch| column.array(batch));
+        arrays.map(|c| c.to_data().get_slice_memory_size().unwrap_or(0) as u64).sum()
     }
 }
 

@@ -5,20 +5,22 @@
 use super::block::Block;
 use super::column_choice::unknown;
 use super::densify::{Densify, Incoming};
+use super::nested::{NestedField, all_fields};
 use super::positions::{Origin, Positions};
 use super::table::ReadRequest;
 use crate::error::{Error, Result};
-use arrow_array::RecordBatch;
-use arrow_schema::Schema;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{FieldRef, Schema};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Reads what is requested of batches that have one schema.
 pub(crate) struct BatchReader<'a> {
     densify: Densify<'a>,
     /// The columns of a batch that are read.
-    columns: Vec<usize>,
+    columns: Vec<NestedField>,
 }
 
 impl<'a> BatchReader<'a> {
@@ -28,14 +30,16 @@ impl<'a> BatchReader<'a> {
         schema: &Schema,
         name: &'a Path,
     ) -> Result<BatchReader<'a>> {
-        let fields = schema.fields().iter().enumerate();
-        let by_name: HashMap<&str, usize> = fields.map(|(i, f)| (f.name().as_str(), i)).collect();
+        let all = all_fields(schema.fields());
+        // A root column goes before a field of that name.
+        let named = all.iter().enumerate().rev().map(|(i, column)| (column.name.as_str(), i));
+        let by_name: HashMap<&str, usize> = named.collect();
         let find = |wanted: &str| {
-            let names = schema.fields().iter().map(|f| f.name().as_str());
+            let names = all.iter().map(|column| column.name.as_str());
             by_name.get(wanted).copied().ok_or_else(|| unknown(name, wanted, names))
         };
         let mut positions = Positions::in_table(request, find, |_, at| Origin::Batch(at))?;
-        let columns = positions.project();
+        let columns = positions.project().into_iter().map(|at| all[at].clone()).collect();
         Ok(BatchReader { densify: Densify { request, positions, path: name }, columns })
     }
 
@@ -52,8 +56,10 @@ impl<'a> BatchReader<'a> {
         first_row: u64,
     ) -> Result<Block> {
         // Columns first, so that the others are not sliced.
-        let batch = batch.project(&self.columns);
-        let batch = batch.map_err(|e| Error::Internal(format!("projection: {e}")))?;
+        let column = |column: &NestedField| Some((column.field.clone(), column.array(batch)?));
+        let columns = self.columns.iter().map(column).collect::<Option<Vec<_>>>();
+        let other = || Error::Internal("a batch does not have the columns of its schema".into());
+        let batch = batch_of(columns.ok_or_else(other)?, batch.num_rows())?;
         let none = || Err(Error::Internal("a record batch has no column to decode".into()));
         self.densify.block(Incoming {
             rows: rows.len(),
@@ -63,4 +69,12 @@ impl<'a> BatchReader<'a> {
             vectors: &mut |_, _| none(),
         })
     }
+}
+
+/// A batch of so many rows of these columns.
+pub(super) fn batch_of(columns: Vec<(FieldRef, ArrayRef)>, rows: usize) -> Result<RecordBatch> {
+    let (fields, arrays): (Vec<FieldRef>, Vec<ArrayRef>) = columns.into_iter().unzip();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+        .map_err(|e| Error::Internal(format!("projection: {e}")))
 }

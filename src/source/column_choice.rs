@@ -3,11 +3,12 @@
 //! Names or globs of columns, and the columns of a table, enter; [`Features`] leave. Names are
 //! resolved here because parquet's own projection skips unknown names and returns file order.
 
-use super::features::{FeatureColumn, Features};
+use super::features::{FeatureColumn, Features, known_kind};
 use super::id_columns::is_index_name;
 use super::inputs::is_glob;
-use super::table::{ColumnInfo, ColumnKind, Difference, Table};
+use super::table::{ColumnInfo, ColumnKind, ColumnOrigin, Difference, Table, WidenedColumn};
 use crate::error::{Error, Place, Result};
+use arrow_schema::DataType;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -31,6 +32,10 @@ pub struct ColumnSelection {
     pub passed_over: Vec<(String, String)>,
     /// Features that nobody named and that number the rows, or look like ids.
     pub id_columns: Vec<String>,
+    /// Columns that take part and are wider in some inputs than in others.
+    pub widened: Vec<WidenedColumn>,
+    /// Features that were given, and are of another width here.
+    pub fitted_wider: Vec<WidenedColumn>,
 }
 
 impl ColumnChoice {
@@ -62,7 +67,9 @@ impl ColumnChoice {
         }
         distinct_names(features, table)?;
         let names = features.columns.iter().map(|c| &c.name).chain(&self.reserved);
-        table.check_columns(&names.map(String::as_str).collect::<Vec<_>>())?;
+        let names: Vec<&str> = names.map(String::as_str).collect();
+        table.check_columns(&names)?;
+        chosen.widened = widened_among(table, &names);
         if self.columns.is_empty() {
             self.no_extra_numbers(table, &excluded)?;
             let taken = |name: &String| chosen.features.columns.iter().any(|c| c.name == *name);
@@ -89,6 +96,10 @@ impl ColumnChoice {
             Some(None)
         } else if self.columns.is_empty() && is_index {
             Some(Some("pandas index".into()))
+        } else if self.columns.is_empty() && column.origin == ColumnOrigin::PartitionKey {
+            Some(Some("partition key".into()))
+        } else if self.columns.is_empty() && column.origin == ColumnOrigin::StructField {
+            Some(None)
         } else {
             None
         }
@@ -101,22 +112,14 @@ impl ColumnChoice {
         column: &ColumnInfo,
         table: &dyn Table,
     ) -> Result<()> {
-        let ColumnInfo { name, kind } = column;
-        let known = match kind {
-            ColumnKind::Vector(value, None) => {
-                ColumnKind::Vector(value.clone(), Some(table.vector_width(name)?))
-            }
-            known => known.clone(),
-        };
-        match FeatureColumn::of(name, &known) {
+        let ColumnInfo { name, kind, .. } = column;
+        match FeatureColumn::of(name, &known_kind(column, table)?) {
             Some(feature) => chosen.features.columns.push(feature),
             None if self.columns.contains(name) => {
                 let problem = format!("is {}, not numeric", kind.describe());
                 return Err(Error::data(table.place().column(name), problem));
             }
-            None => {
-                chosen.passed_over.push((name.clone(), format!("is {}", kind.describe())));
-            }
+            None => chosen.passed_over.push((name.clone(), not_numeric(name, kind))),
         }
         Ok(())
     }
@@ -141,6 +144,53 @@ impl ColumnChoice {
                 Err(Error::data(table.place_of(d), problem))
             }
         }
+    }
+}
+
+/// Those of the columns that are wider in some inputs than in others.
+pub(crate) fn widened_among(table: &dyn Table, names: &[&str]) -> Vec<WidenedColumn> {
+    let widened = table.widened();
+    if widened.is_empty() {
+        return Vec::new();
+    }
+    let names: HashSet<&str> = names.iter().copied().collect();
+    widened.iter().filter(|w| names.contains(w.column.as_str())).cloned().collect()
+}
+
+/// Why a column that nobody named is no feature.
+fn not_numeric(name: &str, kind: &ColumnKind) -> String {
+    match kind {
+        ColumnKind::Other(DataType::Struct(fields)) => {
+            let field = fields.first().map_or("field", |f| f.name());
+            format!("a struct; its fields are named like {name}.{field}")
+        }
+        other => format!("is {}", other.describe()),
+    }
+}
+
+/// The columns that names and globs stand for, in the order they are given, each once.
+pub(crate) fn named_columns(table: &dyn Table, names: &[String]) -> Result<Vec<String>> {
+    let index = ColumnIndex::of(table.columns());
+    let mut seen = HashSet::new();
+    let mut all = Vec::new();
+    for name in names {
+        let exact = index.get(name).is_some();
+        let found = index.named(name, table)?;
+        // One that is named twice is for the reader of the names to judge.
+        all.extend(found.into_iter().filter(|n| seen.insert(*n) || exact).map(str::to_string));
+    }
+    Ok(all)
+}
+
+/// The one column that a name or glob stands for; `option` says what it is to be.
+pub(crate) fn named_column(table: &dyn Table, option: &str, name: &str) -> Result<String> {
+    let found = named_columns(table, &[name.to_string()])?;
+    match &found[..] {
+        [one] => Ok(one.clone()),
+        several => Error::misuse(format!(
+            "⟦{option}⟧ is one column, but '{name}' matches {}",
+            crate::words::some(several)
+        )),
     }
 }
 
@@ -246,27 +296,45 @@ impl<'a> ColumnIndex<'a> {
                 covered.insert(name.clone());
                 continue;
             }
-            if !is_glob(name) {
-                self.find(name, table)?;
-            }
-            let element = name
-                .split_once('[')
-                .filter(|(vector, rest)| rest.ends_with(']') && self.by_name.contains_key(vector));
-            if let Some((vector, _)) = element {
-                return Err(Error::Misuse(format!(
-                    "'{name}' is an element; columns are chosen whole, name '{vector}'"
-                )));
-            }
-            let pattern = pattern(name)?;
-            let mut hits = self.by_name.keys().filter(|n| pattern.matches(n)).peekable();
-            if hits.peek().is_none() {
-                let all = list(self.columns);
-                let problem = format!("no column matches '{name}'; columns are {all}");
-                return Err(Error::Misuse(problem));
-            }
-            covered.extend(hits.map(|n| n.to_string()));
+            covered.extend(self.globbed(name, table)?.into_iter().map(str::to_string));
         }
         Ok(covered)
+    }
+
+    /// The columns that a name or glob stands for, in the order of the table; one at least.
+    fn named(&self, name: &str, table: &dyn Table) -> Result<Vec<&'a str>> {
+        match self.get(name) {
+            Some(column) => Ok(vec![column.name.as_str()]),
+            None => self.globbed(name, table),
+        }
+    }
+
+    /// The columns that a glob matches, in the order of the table; one at least. Fields of structs
+    /// are matched by globs with a dot.
+    fn globbed(&self, name: &str, table: &dyn Table) -> Result<Vec<&'a str>> {
+        if !is_glob(name) {
+            self.find(name, table)?;
+        }
+        let element = name
+            .split_once('[')
+            .filter(|(vector, rest)| rest.ends_with(']') && self.by_name.contains_key(vector));
+        if let Some((vector, _)) = element {
+            return Err(Error::Misuse(format!(
+                "'{name}' is an element; columns are chosen whole, name '{vector}'"
+            )));
+        }
+        let pattern = pattern(name)?;
+        let fields = name.contains('.');
+        let covers = |c: &&ColumnInfo| {
+            pattern.matches(&c.name) && (fields || c.origin != ColumnOrigin::StructField)
+        };
+        let hits = self.columns.iter().filter(covers).map(|c| c.name.as_str());
+        let hits: Vec<&str> = hits.collect();
+        if hits.is_empty() {
+            let all = list(self.columns);
+            return Error::misuse(format!("no column matches '{name}'; columns are {all}"));
+        }
+        Ok(hits)
     }
 
     /// None of these is there more than once.

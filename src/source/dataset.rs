@@ -1,20 +1,25 @@
 //! Parquet files as a [`Table`]: what their footers say. No row is read.
 //!
 //! Each footer is parsed, reduced to an [`InputInfo`] and its row groups (some hundred bytes) and
-//! dropped; the first file's columns are kept as the schema and every other file is compared with
-//! it. Which differences matter is decided later, when the columns are chosen.
+//! dropped; the first file's columns are kept as the schema, as wide as every other file has them
+//! ([`SchemaMerge`]). Which differences matter is decided later, when the columns are chosen. The
+//! directories of the files may add columns of their own ([`PartitionKeys`]).
 
 use super::footer::{Footer, RowGroupInfo};
-use super::id_columns::{FooterIds, is_index_name, pandas_index};
+use super::id_columns::{FooterIds, pandas_index};
 use super::inputs::{self, Input};
 use super::parquet::{FOOTERS_KEPT, ParquetSource, first_width};
-use super::table::{ColumnInfo, ColumnKind, Difference, InputInfo, ReadCost, ReadRequest, Table};
+use super::partitions::PartitionKeys;
+use super::schema_merge::{SchemaMerge, WiderFields, missing_here};
+use super::table::{ColumnInfo, ColumnKind, ColumnOrigin, Difference, InputInfo, ReadCost};
+use super::table::{ReadRequest, Table, WidenedColumn};
 use super::{Source, read_cost};
 use crate::error::{Error, Place, Result};
-use arrow_schema::SchemaRef;
-use std::collections::{HashMap, HashSet};
+use arrow_schema::{Schema, SchemaRef};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 /// All files and the schema they share.
 ///
@@ -42,8 +47,13 @@ pub struct Dataset {
     pub(crate) row_groups: Vec<Vec<RowGroupInfo>>,
     /// Columns of the first file, in its order.
     pub(crate) columns: Vec<ColumnInfo>,
+    /// What directories say of the rows of their files; columns behind those.
+    pub(super) keys: Arc<PartitionKeys>,
     /// Where other files differ from it.
     pub(crate) differences: Vec<Difference>,
+    /// Columns that are not equally wide in all of them.
+    widened: Vec<WidenedColumn>,
+    wider: WiderFields,
     /// Columns that are the index of a pandas frame in any of them.
     pub(crate) index_columns: Vec<String>,
     /// Columns that number the rows.
@@ -63,29 +73,53 @@ impl Dataset {
             files: Vec::with_capacity(inputs.len()),
             row_groups: Vec::with_capacity(inputs.len()),
             columns: Vec::new(),
+            keys: Arc::default(),
             differences: Vec::new(),
+            widened: Vec::new(),
+            wider: WiderFields::default(),
             index_columns: Vec::new(),
             id_columns: Vec::new(),
         };
         let mut ids = FooterIds::default();
-        let mut by_name: HashMap<String, ColumnKind> = HashMap::new();
+        let mut merge = SchemaMerge::default();
         for (index, input) in inputs.iter().enumerate() {
             let footer = Footer::read(&input.path)?;
             let columns = footer.columns(&input.path)?;
             let (info, row_groups) = footer.info(input)?;
-            ids.add(&footer, &columns, &input.path);
+            ids.add(&footer, &columns);
             dataset.add_index(pandas_index(footer.arrow.schema()));
             dataset.files.push(info);
             dataset.row_groups.push(row_groups);
+            let fields = footer.arrow.schema().fields();
             if index == 0 {
-                by_name = columns.iter().map(|c| (c.name.clone(), c.kind.clone())).collect();
-                dataset.columns = columns;
+                merge = SchemaMerge::new(input.path.display().to_string(), fields, columns);
             } else {
-                dataset.compare(index, &columns, &mut by_name);
+                merge.add(index, fields, &columns, &dataset.index_columns);
             }
         }
+        let SchemaMerge { columns, differences, widened, wider, .. } = merge;
+        dataset.columns = columns;
+        dataset.differences = differences;
+        (dataset.widened, dataset.wider) = (widened, wider);
+        dataset.add_keys();
         dataset.id_columns = ids.finish(dataset.rows());
         Ok(dataset)
+    }
+
+    /// Adds what the directories of the files say; their own columns go first.
+    fn add_keys(&mut self) {
+        let mut keys = PartitionKeys::of(self.files.iter().map(|f| f.path.as_path()));
+        let own: HashSet<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
+        keys.retain(|name| !own.contains(name));
+        let first = self.first_path().display().to_string();
+        let missing = keys.missing().map(|(key, input)| missing_here(input, key, &first));
+        self.differences.extend(missing);
+        self.columns.extend(keys.fields().map(|field| ColumnInfo {
+            name: field.name().clone(),
+            kind: ColumnKind::of(field.data_type(), None),
+            origin: ColumnOrigin::PartitionKey,
+        }));
+        self.keys = Arc::new(keys);
     }
 
     fn add_index(&mut self, names: Vec<String>) {
@@ -143,49 +177,6 @@ impl Dataset {
             None => Ok(()),
         }
     }
-
-    /// Notes how a file's columns differ from the first file's.
-    fn compare(
-        &mut self,
-        input: usize,
-        columns: &[ColumnInfo],
-        by_name: &mut HashMap<String, ColumnKind>,
-    ) {
-        let first = self.first_path().display().to_string();
-        let index = self.index_columns.clone();
-        let mut seen = 0;
-        let mut note = |column: &str, problem: String, extra_number: bool| {
-            let column = column.to_string();
-            self.differences.push(Difference { input, column, problem, extra_number });
-        };
-        for ColumnInfo { name, kind } in columns {
-            let Some(known) = by_name.get_mut(name) else {
-                let is_number = !matches!(kind, ColumnKind::Other(_));
-                let is_index = index.contains(name) || is_index_name(name);
-                note(name, format!("is not in {first}"), is_number && !is_index);
-                continue;
-            };
-            seen += 1;
-            if !reconcile(known, kind) {
-                let (here, there) = (kind.describe(), known.describe());
-                let what = format!("is {here} here but {there} in {first}");
-                note(name, format!("{what}; give it one type, or leave it out"), false);
-            }
-        }
-        if seen < by_name.len() {
-            let here: HashSet<&str> = columns.iter().map(|c| c.name.as_str()).collect();
-            for column in self.columns.iter().filter(|c| !here.contains(c.name.as_str())) {
-                let what = format!("is missing here but is in {first}");
-                note(&column.name, format!("{what}; add it, or leave it out"), false);
-            }
-        }
-        // A width that only a later file could tell.
-        for column in &mut self.columns {
-            if matches!(column.kind, ColumnKind::Vector(_, None)) {
-                column.kind = by_name[&column.name].clone();
-            }
-        }
-    }
 }
 
 /// Refuses an output that would replace an input.
@@ -202,31 +193,21 @@ pub(crate) fn refuse_replacing(inputs: &[InputInfo], out: &Path) -> Result<()> {
     }
 }
 
-/// True when the two kinds agree; a vector width that one footer could not tell is taken from the
-/// other.
-fn reconcile(known: &mut ColumnKind, here: &ColumnKind) -> bool {
-    match (&mut *known, here) {
-        (ColumnKind::Vector(a, width), ColumnKind::Vector(b, other)) if a == b => {
-            match (*width, *other) {
-                (Some(x), Some(y)) => x == y,
-                (None, found) => {
-                    *width = found;
-                    true
-                }
-                (Some(_), None) => true,
-            }
-        }
-        (a, b) => *a == *b,
-    }
-}
-
 impl Table for Dataset {
     fn columns(&self) -> &[ColumnInfo] {
         &self.columns
     }
 
     fn schema(&self) -> Result<SchemaRef> {
-        Ok(Footer::read(self.first_path())?.arrow.schema().clone())
+        let first = Footer::read(self.first_path())?;
+        let schema = self.wider.apply(first.arrow.schema());
+        let keys = self.keys.fields().map(Arc::new);
+        let fields: Vec<_> = schema.fields().iter().cloned().chain(keys).collect();
+        Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+    }
+
+    fn widened(&self) -> &[WidenedColumn] {
+        &self.widened
     }
 
     fn rows(&self) -> u64 {

@@ -4,9 +4,10 @@
 //! is what a model keeps of its columns.
 
 use super::column_choice::{ColumnIndex, unknown};
-use super::table::{ColumnKind, Table};
+use super::common_type::common_number;
+use super::table::{ColumnInfo, ColumnKind, Table, WidenedColumn};
 use crate::error::{Error, Result};
-use arrow_schema::{Field, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::path::Path;
@@ -61,8 +62,31 @@ impl FeatureColumn {
         Some(FeatureColumn { name, value, width, elements: None })
     }
 
+    /// The type of numbers that holds both its own and those of another column of that kind; none
+    /// where there is one, or many, per row and not here.
+    fn together_with(&self, here: &ColumnKind) -> Option<DataType> {
+        let (value, width) = match here {
+            ColumnKind::Scalar(value) => (value, None),
+            ColumnKind::Vector(value, width) => (value, *width),
+            ColumnKind::Other(_) => return None,
+        };
+        let own = self.value.parse::<DataType>().ok()?;
+        common_number(&own, value).filter(|_| width == self.width)
+    }
+
+    /// The same column, as wide as another of that kind needs it.
+    pub(crate) fn widened(&self, other: &FeatureColumn) -> Option<FeatureColumn> {
+        let value = other.value.parse::<DataType>().ok()?;
+        let kind = match other.width {
+            None => ColumnKind::Scalar(value),
+            width => ColumnKind::Vector(value, width),
+        };
+        let value = self.together_with(&kind).filter(|_| self.elements == other.elements)?;
+        Some(FeatureColumn { value: value.to_string(), ..self.clone() })
+    }
+
     /// What people read: `Float64`, `Float32[768]`.
-    fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self.width {
             Some(width) => format!("{}[{width}]", self.value),
             None => self.value.clone(),
@@ -171,32 +195,45 @@ impl Features {
         }
     }
 
-    /// Checks that every column of the model is in the data under its name, with its type and
-    /// width.
-    pub fn check(&self, table: &dyn Table) -> Result<()> {
+    /// Checks that every column is in the data under its name, of its kind and with its number of
+    /// elements. Gives those that are of another width here.
+    pub fn check(&self, table: &dyn Table) -> Result<Vec<WidenedColumn>> {
         let index = ColumnIndex::of(table.columns());
+        let mut widened = Vec::new();
         for column in &self.columns {
             let Some(found) = index.get(&column.name) else {
                 let problem = format!("has no column '{}', which the model needs", column.name);
                 return Err(Error::data(table.place(), problem));
             };
-            let here = match &found.kind {
-                ColumnKind::Vector(value, None) => {
-                    format!("{value}[{}]", table.vector_width(&column.name)?)
-                }
-                kind => kind.describe(),
-            };
-            if here != column.describe() {
+            let here = known_kind(found, table)?;
+            if here.describe() == column.describe() {
+                continue;
+            }
+            if column.together_with(&here).is_none() {
                 let problem = format!(
-                    "is {here} here but was {} when the model was fitted; cast it, or fit again",
+                    "is {} here but was {} when the model was fitted; cast it, or fit again",
+                    here.describe(),
                     column.describe()
                 );
                 return Err(Error::data(table.place().column(&column.name), problem));
             }
+            let types = vec![column.value.clone(), here.stored().to_string()];
+            widened.push(WidenedColumn { column: column.name.clone(), types });
         }
         let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
-        table.check_columns(&names)
+        table.check_columns(&names)?;
+        Ok(widened)
     }
+}
+
+/// The kind of a column, with the number of its elements, for which a row may be asked.
+pub(super) fn known_kind(column: &ColumnInfo, table: &dyn Table) -> Result<ColumnKind> {
+    Ok(match &column.kind {
+        ColumnKind::Vector(value, None) => {
+            ColumnKind::Vector(value.clone(), Some(table.vector_width(&column.name)?))
+        }
+        known => known.clone(),
+    })
 }
 
 /// What a field of a schema is.

@@ -3,17 +3,19 @@
 //! Held: a parsed footer, some hundred bytes per column and row group, until its users drop it.
 
 use super::inputs::{Input, conversion, foreign_format};
+use super::nested::{NestedField, nested_fields};
 pub(crate) use super::table::ColumnKind;
-use super::table::{ColumnInfo, InputInfo};
+use super::table::{ColumnInfo, ColumnOrigin, InputInfo};
 use crate::error::{Error, Place, Result};
 use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{
     PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, ParquetStatisticsPolicy,
 };
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field};
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -37,23 +39,63 @@ pub(crate) struct Footer {
     /// xxHash64 of its bytes.
     pub hash: u64,
     /// Made when first asked for.
-    roots: Arc<OnceLock<Roots>>,
+    columns: Arc<OnceLock<FileColumns>>,
 }
 
-/// The root columns of a file.
-pub(crate) struct Roots {
+/// The columns of a file by name and position: its root columns, then the fields of structs.
+pub(crate) struct FileColumns {
     by_name: HashMap<String, usize>,
-    /// For each, the index of its first leaf.
-    pub leaves: Vec<usize>,
+    /// For each root column, the index of its first leaf; behind them the number of leaves.
+    first_leaves: Vec<usize>,
+    /// The columns after the root columns.
+    nested: Vec<(NestedField, Range<usize>)>,
 }
 
-impl Roots {
+/// Where a column is in its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FileColumn<'a> {
+    /// The root column it is, or is in.
+    pub(super) root: usize,
+    /// Names of the fields below that.
+    pub(super) path: &'a [String],
+    /// Its leaves.
+    pub(super) leaves: Range<usize>,
+}
+
+impl FileColumns {
     /// The position of a column.
     pub(crate) fn find(&self, name: &str, path: &Path) -> Result<usize> {
-        let known = self.by_name.get(name).copied();
-        known.ok_or_else(|| {
+        self.get(name).ok_or_else(|| {
             super::column_choice::unknown(path, name, self.by_name.keys().map(String::as_str))
         })
+    }
+
+    /// The same, if it is there.
+    pub(super) fn get(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.n_roots() + self.nested.len()
+    }
+
+    fn n_roots(&self) -> usize {
+        self.first_leaves.len() - 1
+    }
+
+    /// The column at a position.
+    pub(super) fn column(&self, at: usize) -> FileColumn<'_> {
+        match at.checked_sub(self.n_roots()) {
+            None => {
+                let leaves = self.first_leaves[at]..self.first_leaves[at + 1];
+                FileColumn { root: at, path: &[], leaves }
+            }
+            Some(nested) => {
+                let (field, leaves) = &self.nested[nested];
+                FileColumn { root: field.root, path: &field.path, leaves: leaves.clone() }
+            }
+        }
     }
 }
 
@@ -82,7 +124,7 @@ impl Footer {
             let metadata: ParquetMetaData = ParquetMetaDataReader::decode_metadata(&bytes)?;
             ArrowReaderMetadata::try_new(Arc::new(metadata), options)
         })?;
-        Ok(Footer { arrow, size, hash, roots: Arc::default() })
+        Ok(Footer { arrow, size, hash, columns: Arc::default() })
     }
 
     /// Bytes it takes once parsed.
@@ -90,46 +132,69 @@ impl Footer {
         self.arrow.metadata().memory_size() as u64
     }
 
-    /// The root columns with the widths of vector columns.
+    /// The columns with the widths of vector columns: root columns, then fields of structs.
     pub(crate) fn columns(&self, path: &Path) -> Result<Vec<ColumnInfo>> {
-        let leaves = self.first_leaves();
-        let mut columns = Vec::with_capacity(leaves.len());
-        for (root, field) in self.arrow.schema().fields().iter().enumerate() {
+        let fields = self.arrow.schema().fields();
+        let found = self.file_columns();
+        let info = |name: &str, field: &Field, leaf: usize, origin: ColumnOrigin| {
             let width = match field.data_type() {
-                DataType::List(_) | DataType::LargeList(_) => self.list_width(leaves[root]),
+                DataType::List(_) | DataType::LargeList(_) => self.list_width(leaf),
                 _ => None,
             };
-            columns.push(ColumnInfo {
-                name: field.name().clone(),
-                kind: ColumnKind::of(field.data_type(), width),
-            });
-        }
-        if columns.is_empty() {
+            let (name, kind) = (name.to_string(), ColumnKind::of(field.data_type(), width));
+            ColumnInfo { name, kind, origin }
+        };
+        if fields.is_empty() {
             return Err(Error::data(Place::file(path), "has no columns"));
         }
-        Ok(columns)
+        let roots = fields.iter().zip(&found.first_leaves);
+        let roots = roots.map(|(f, leaf)| info(f.name(), f, *leaf, ColumnOrigin::Column));
+        let nested = found
+            .nested
+            .iter()
+            .map(|(n, leaves)| info(&n.name, &n.field, leaves.start, ColumnOrigin::StructField));
+        Ok(roots.chain(nested).collect())
     }
 
-    /// The root columns by name: made once for all readers of the file, since a file may have
-    /// 200,000.
-    pub(crate) fn roots(&self) -> &Roots {
-        self.roots.get_or_init(|| {
-            let fields = self.arrow.schema().fields().iter().enumerate();
-            Roots {
-                by_name: fields.map(|(i, f)| (f.name().clone(), i)).collect(),
-                leaves: self.first_leaves(),
-            }
+    /// The columns by name: made once for all readers of the file, since a file may have 200,000.
+    pub(crate) fn file_columns(&self) -> &FileColumns {
+        self.columns.get_or_init(|| {
+            let fields = self.arrow.schema().fields();
+            let first_leaves = self.first_leaves();
+            let nested: Vec<(NestedField, Range<usize>)> = nested_fields(fields)
+                .into_iter()
+                .filter_map(|n| {
+                    let leaves = self.leaves_of(&n, first_leaves[n.root]..first_leaves[n.root + 1]);
+                    leaves.map(|leaves| (n, leaves))
+                })
+                .collect();
+            // A root column goes before a field of that name.
+            let names = nested.iter().enumerate().map(|(i, (n, _))| (&n.name, fields.len() + i));
+            let roots = fields.iter().enumerate().map(|(i, f)| (f.name(), i));
+            let by_name = names.chain(roots).map(|(name, at)| (name.clone(), at)).collect();
+            FileColumns { by_name, first_leaves, nested }
         })
     }
 
-    /// For each root column, the index of its first leaf.
+    /// For each root column, the index of its first leaf; behind them the number of leaves.
     fn first_leaves(&self) -> Vec<usize> {
         let schema = self.arrow.parquet_schema();
-        let mut first = vec![0; schema.root_schema().get_fields().len()];
+        let mut first = vec![schema.num_columns(); schema.root_schema().get_fields().len() + 1];
         for leaf in (0..schema.num_columns()).rev() {
             first[schema.get_column_root_idx(leaf)] = leaf;
         }
         first
+    }
+
+    /// The leaves of a field among those of its root, by the way to it.
+    fn leaves_of(&self, field: &NestedField, of_root: Range<usize>) -> Option<Range<usize>> {
+        let schema = self.arrow.parquet_schema();
+        let within = |leaf: &usize| {
+            let parts = schema.column(*leaf).path().parts().to_vec();
+            parts.get(1..=field.path.len()) == Some(&field.path[..])
+        };
+        let first = of_root.clone().find(within)?;
+        Some(first..(first..of_root.end).take_while(within).last()? + 1)
     }
 
     /// Values per row, where every row group that has rows agrees on a whole number.

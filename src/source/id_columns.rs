@@ -14,7 +14,7 @@
 //! column starts where the last one ended, and has room for as many numbers as rows.
 
 use super::footer::Footer;
-use super::table::{ColumnInfo, ColumnKind};
+use super::table::{ColumnInfo, ColumnKind, ColumnOrigin};
 use ::parquet::file::statistics::Statistics;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -22,7 +22,6 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Schema};
-use std::path::Path;
 
 /// Fewer rows than these are numbered by chance.
 const LEAST_ROWS: u64 = 10;
@@ -122,18 +121,19 @@ pub(super) struct FooterIds {
 
 impl FooterIds {
     /// Looks at one more file.
-    pub(super) fn add(&mut self, footer: &Footer, columns: &[ColumnInfo], path: &Path) {
+    pub(super) fn add(&mut self, footer: &Footer, columns: &[ColumnInfo]) {
         let candidates = self.candidates.get_or_insert_with(|| {
-            let integers = columns.iter().filter(|c| is_integer(&c.kind));
+            let proper = columns.iter().filter(|c| c.origin == ColumnOrigin::Column);
+            let integers = proper.filter(|c| is_integer(&c.kind));
             integers.map(Candidate::of).collect()
         });
         if candidates.is_empty() {
             return;
         }
-        let roots = footer.roots();
-        candidates.retain_mut(|candidate| match roots.find(&candidate.name, path) {
-            Ok(root) => candidate.follow(footer, roots.leaves[root]),
-            Err(_) => false,
+        let here = footer.file_columns();
+        candidates.retain_mut(|candidate| match here.get(&candidate.name) {
+            Some(at) => candidate.follow(footer, here.column(at).leaves.start),
+            None => false,
         });
     }
 

@@ -16,6 +16,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use ndarray::{Array2, ArrayViewMut1, Axis};
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -40,18 +41,21 @@ pub enum LabelRead {
 }
 
 /// One value of a class.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ClassValue {
     /// true or false.
     Bool(bool),
-    /// A whole number.
+    /// A whole number, whatever the type of its column: 3.0 is 3.
     Int(i64),
-    /// Any other number, by its bits in an order that is that of the numbers.
+    /// Any other number.
     Number(Ordered),
     /// Text.
     Text(String),
 }
+
+/// The largest double below which all whole numbers are doubles.
+const WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// A double that can be compared and hashed; never NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -68,13 +72,13 @@ impl std::hash::Hash for Ordered {
 }
 
 impl PartialOrd for Ordered {
-    fn partial_cmp(&self, other: &Ordered) -> Option<std::cmp::Ordering> {
+    fn partial_cmp(&self, other: &Ordered) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Ord for Ordered {
-    fn cmp(&self, other: &Ordered) -> std::cmp::Ordering {
+    fn cmp(&self, other: &Ordered) -> Ordering {
         (self.0 + 0.0).total_cmp(&(other.0 + 0.0))
     }
 }
@@ -90,7 +94,52 @@ impl fmt::Display for ClassValue {
     }
 }
 
+/// false and true, then numbers by size, then texts.
+impl Ord for ClassValue {
+    fn cmp(&self, other: &ClassValue) -> Ordering {
+        use ClassValue::{Bool, Int, Number, Text};
+        let rank = |v: &ClassValue| match v {
+            Bool(_) => 0,
+            Int(_) | Number(_) => 1,
+            Text(_) => 2,
+        };
+        match (self, other) {
+            (Bool(a), Bool(b)) => a.cmp(b),
+            (Int(a), Int(b)) => a.cmp(b),
+            (Text(a), Text(b)) => a.cmp(b),
+            (Number(a), Number(b)) => a.cmp(b),
+            // What is no whole number is equal to none.
+            (Int(a), Number(b)) => Ordered(*a as f64).cmp(b).then(Ordering::Less),
+            (Number(a), Int(b)) => a.cmp(&Ordered(*b as f64)).then(Ordering::Greater),
+            _ => rank(self).cmp(&rank(other)),
+        }
+    }
+}
+
+impl PartialOrd for ClassValue {
+    fn partial_cmp(&self, other: &ClassValue) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl ClassValue {
+    /// A number of any width.
+    pub(crate) fn of_number(x: f64) -> ClassValue {
+        match x.fract() == 0.0 && x.abs() <= WHOLE {
+            true => ClassValue::Int(x as i64),
+            false => ClassValue::Number(Ordered(x)),
+        }
+    }
+
+    /// As it is read now: a whole number is one, also where a state of an earlier version has it
+    /// as a double.
+    pub(crate) fn as_read(self) -> ClassValue {
+        match self {
+            ClassValue::Number(x) => ClassValue::of_number(x.0),
+            other => other,
+        }
+    }
+
     /// As a number, if it is one.
     pub fn number(&self) -> Option<f64> {
         match self {
@@ -288,7 +337,7 @@ fn distinct(
             let numbers = numbers::as_f64(array, &place(name, 0).file, name)?;
             // −0 is 0.
             let keys = numbers.iter().map(|x| x.filter(|x| !x.is_nan()).map(|x| Ordered(x + 0.0)));
-            Distinct::of(keys, missing, |x| ClassValue::Number(*x))
+            Distinct::of(keys, missing, |x| ClassValue::of_number(x.0))
         }
     })
 }

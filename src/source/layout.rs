@@ -1,11 +1,12 @@
 //! How the requested columns of one file are read: straight into the block, as vectors of floats,
-//! or by arrow's reader. Held: a decoder per column that is not arrow's.
+//! by arrow's reader, or off the path of the file. Held: a decoder per column that is not arrow's.
 
 use super::block::Precision;
 use super::densify::Densify;
 use super::direct::{self, DirectColumn, DirectVector};
 use super::features::FeatureColumn;
-use super::footer::Footer;
+use super::footer::{FileColumn, Footer};
+use super::partitions::PartitionKeys;
 use super::positions::{Origin, Positions};
 use super::table::ReadRequest;
 use crate::error::Result;
@@ -21,8 +22,19 @@ pub(super) struct ColumnLayout {
     pub(super) direct: Vec<DirectColumn>,
     /// The vector columns that are decoded without arrow's arrays.
     pub(super) vectors: Vec<DirectVector>,
-    /// All other columns, for arrow's reader; its batches have them in file order.
+    /// All other columns of the file, for arrow's reader; its batches have them in file order.
     pub(super) arrow: Option<ProjectionMask>,
+    /// What positions are of, where that is not a batch as arrow's reader gives it.
+    pub(super) columns: Option<Vec<BatchColumn>>,
+}
+
+/// Where a column of a batch comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum BatchColumn {
+    /// The column at this position of what arrow's reader gives, and the names of fields below it.
+    Read(usize, Vec<String>),
+    /// A partition key.
+    Key(usize),
 }
 
 impl ColumnLayout {
@@ -31,13 +43,18 @@ impl ColumnLayout {
         request: &ReadRequest,
         path: &Path,
         groups: &Range<usize>,
+        keys: &PartitionKeys,
     ) -> Result<ColumnLayout> {
-        let roots = footer.roots();
+        let file = footer.file_columns();
         let (mut direct, mut vectors) = (Vec::new(), Vec::new());
         let doubles =
             request.precision == Precision::Exact && Densify::by_column(&request.features);
-        let origin = |column: &FeatureColumn, root: usize| {
-            let first = roots.leaves[root];
+        let origin = |column: &FeatureColumn, at: usize| {
+            if at >= footer.arrow.schema().fields().len() {
+                return Origin::Batch(at);
+            }
+            let FileColumn { root, leaves, .. } = file.column(at);
+            let first = leaves.start;
             if let Some(leaf) = direct::leaf(footer, root, first).filter(|_| doubles) {
                 direct.push(DirectColumn::new(leaf, groups.clone()));
                 return Origin::Direct(direct.len() - 1);
@@ -50,13 +67,29 @@ impl ColumnLayout {
                     vectors.push(vector);
                     Origin::Vector(vectors.len() - 1)
                 }
-                None => Origin::Batch(root),
+                None => Origin::Batch(at),
             }
         };
-        let mut positions = Positions::in_table(request, |name| roots.find(name, path), origin)?;
-        let columns = positions.project();
-        let arrow = (!columns.is_empty())
-            .then(|| ProjectionMask::roots(footer.arrow.parquet_schema(), columns));
-        Ok(ColumnLayout { positions, direct, vectors, arrow })
+        let find = |name: &str| match (file.get(name), keys.find(name)) {
+            (None, Some(key)) => Ok(file.len() + key),
+            _ => file.find(name, path),
+        };
+        let mut positions = Positions::in_table(request, find, origin)?;
+        let wanted = positions.project();
+        let (of_file, of_path) = wanted.split_at(wanted.partition_point(|at| *at < file.len()));
+        let read: Vec<FileColumn<'_>> = of_file.iter().map(|at| file.column(*at)).collect();
+        let mut roots: Vec<usize> = read.iter().map(|c| c.root).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let as_read = of_path.is_empty() && read.iter().all(|c| c.path.is_empty());
+        let nested = |c: &FileColumn<'_>| {
+            BatchColumn::Read(roots.partition_point(|r| *r < c.root), c.path.to_vec())
+        };
+        let from_path = of_path.iter().map(|at| BatchColumn::Key(at - file.len()));
+        let columns = (!as_read).then(|| read.iter().map(nested).chain(from_path).collect());
+        let leaves = read.iter().flat_map(|c| c.leaves.clone());
+        let arrow = (!read.is_empty())
+            .then(|| ProjectionMask::leaves(footer.arrow.parquet_schema(), leaves));
+        Ok(ColumnLayout { positions, direct, vectors, arrow, columns })
     }
 }

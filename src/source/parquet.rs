@@ -4,13 +4,16 @@
 //! unit: one page per column (compressed and not), one batch of arrow arrays, one block. Only
 //! requested columns are decoded.
 
+use super::batch_reader::batch_of;
 use super::block::Block;
 use super::dataset::Dataset;
 use super::densify::{Densify, Floats, Incoming};
 use super::direct::{DirectColumn, DirectVector};
-use super::footer::{Footer, RowGroupInfo, guarded};
-use super::layout::ColumnLayout;
+use super::footer::{FileColumn, Footer, RowGroupInfo, guarded};
+use super::layout::{BatchColumn, ColumnLayout};
+use super::nested::nested_array;
 use super::page_reader::RowGroups;
+use super::partitions::PartitionKeys;
 use super::pread::Pread;
 use super::table::{InputInfo, ReadRequest};
 use super::{Source, UNIT_ROWS, Unit, block_rows, numbers};
@@ -18,8 +21,8 @@ use crate::error::{Error, Place, Result};
 use ::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use ::parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use ::parquet::errors::ParquetError;
-use arrow_array::RecordBatch;
-use arrow_schema::ArrowError;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{ArrowError, Field};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::ops::Range;
@@ -31,6 +34,7 @@ pub(super) const FOOTERS_KEPT: usize = 8;
 /// The files, the request, and the units they are cut into.
 pub(crate) struct ParquetSource {
     files: Arc<[InputInfo]>,
+    keys: Arc<PartitionKeys>,
     request: ReadRequest,
     cut: Arc<Cut>,
     footers: Arc<Mutex<VecDeque<(usize, Footer)>>>,
@@ -52,13 +56,15 @@ impl ParquetSource {
         let rows = |groups: &Vec<RowGroupInfo>| groups.iter().map(|g| g.rows).collect();
         let group_rows = dataset.row_groups.iter().map(rows).collect();
         let cut = Arc::new(Cut { units, row_groups, group_rows });
-        ParquetSource { files: dataset.files.clone().into(), request, cut, footers: Arc::default() }
+        let (files, keys) = (dataset.files.clone().into(), dataset.keys.clone());
+        ParquetSource { files, keys, request, cut, footers: Arc::default() }
     }
 
     /// The same files for another request; parsed footers are shared.
     pub(super) fn with_request(&self, request: ReadRequest) -> ParquetSource {
-        let (files, cut, footers) = (self.files.clone(), self.cut.clone(), self.footers.clone());
-        ParquetSource { files, request, cut, footers }
+        let (files, keys) = (self.files.clone(), self.keys.clone());
+        let (cut, footers) = (self.cut.clone(), self.footers.clone());
+        ParquetSource { files, keys, request, cut, footers }
     }
 
     /// Opens a file; its footer is parsed once for some units.
@@ -102,8 +108,9 @@ impl Source for ParquetSource {
         let info = &self.files[unit.input];
         let (file, footer) = self.open(unit.input)?;
         let file = Arc::new(file);
-        let layout = ColumnLayout::new(&footer, &self.request, &info.path, row_groups)?;
-        let ColumnLayout { positions, direct, vectors, arrow } = layout;
+        let (request, keys) = (&self.request, &*self.keys);
+        let layout = ColumnLayout::new(&footer, request, &info.path, row_groups, keys)?;
+        let ColumnLayout { positions, direct, vectors, arrow, columns } = layout;
         let rows = block_rows(self.n_features());
         let reader = |mask: ProjectionMask| {
             guarded(&info.path, Some(row_groups.start), UNREADABLE, || {
@@ -121,7 +128,9 @@ impl Source for ParquetSource {
             footer,
             direct,
             vectors,
-            densify: Densify { request: &self.request, positions, path: &info.path },
+            columns,
+            keys,
+            densify: Densify { request, positions, path: &info.path },
             unit,
             row_groups: row_groups.clone(),
             group_rows: &self.cut.group_rows[unit.input],
@@ -147,6 +156,9 @@ struct UnitBlocks<'a> {
     arrow: Option<ParquetRecordBatchReader>,
     direct: Vec<DirectColumn>,
     vectors: Vec<DirectVector>,
+    /// What batches are made of, where they are not what arrow's reader gives.
+    columns: Option<Vec<BatchColumn>>,
+    keys: &'a PartitionKeys,
     densify: Densify<'a>,
     unit: &'a Unit,
     row_groups: Range<usize>,
@@ -171,6 +183,21 @@ impl UnitBlocks<'_> {
 
     /// This many rows of the columns that are not direct.
     fn next_batch(&mut self, rows: usize) -> Result<RecordBatch> {
+        let read = self.next_read(rows)?;
+        let Some(columns) = &self.columns else { return Ok(read) };
+        let other = || Error::Internal("a batch does not have the columns of its schema".into());
+        let array = |column: &BatchColumn| match column {
+            BatchColumn::Read(at, path) => nested_array(read.column(*at), path).ok_or_else(other),
+            BatchColumn::Key(key) => Ok(self.keys.array(*key, self.unit.input, rows)),
+        };
+        let field =
+            |array: ArrayRef| (Field::new("", array.data_type().clone(), true).into(), array);
+        let columns = columns.iter().map(|c| array(c).map(field)).collect::<Result<_>>()?;
+        batch_of(columns, rows)
+    }
+
+    /// This many rows of what arrow's reader gives.
+    fn next_read(&mut self, rows: usize) -> Result<RecordBatch> {
         let group = self.row_group();
         let Some(reader) = &mut self.arrow else {
             return Ok(RecordBatch::new_empty(Arc::new(arrow_schema::Schema::empty())));
@@ -277,9 +304,11 @@ pub(super) fn first_width(dataset: &Dataset, column: &str) -> Result<usize> {
 fn width_in(info: &InputInfo, column: &str) -> Result<Option<usize>> {
     let file = File::open(&info.path).map_err(Error::io("open", &info.path))?;
     let footer = Footer::of(&file, &info.path)?;
-    let root = footer.arrow.schema().fields().iter().position(|f| f.name() == column);
-    let Some(root) = root else { return Ok(None) };
-    let mask = ProjectionMask::roots(footer.arrow.parquet_schema(), [root]);
+    let columns = footer.file_columns();
+    let Some(at) = columns.get(column) else { return Ok(None) };
+    let FileColumn { path, leaves, .. } = columns.column(at);
+    let path = path.to_vec();
+    let mask = ProjectionMask::leaves(footer.arrow.parquet_schema(), leaves);
     let reader = guarded(&info.path, None, UNREADABLE, || {
         let input = Pread { file: Arc::new(file), len: info.size };
         ParquetRecordBatchReaderBuilder::new_with_metadata(input, footer.arrow)
@@ -293,7 +322,8 @@ fn width_in(info: &InputInfo, column: &str) -> Result<Option<usize>> {
             problem: e.to_string(),
             source: None,
         })?;
-        if let Some(width) = numbers::first_width(batch.column(0)) {
+        let array = nested_array(batch.column(0), &path);
+        if let Some(width) = array.and_then(|array| numbers::first_width(&array)) {
             return Ok(Some(width));
         }
     }

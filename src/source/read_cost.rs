@@ -26,19 +26,21 @@ pub(super) fn of_dataset(dataset: &Dataset, request: &ReadRequest) -> Result<Rea
     let file = File::open(path).map_err(Error::io("open", path))?;
     let footer = Footer::of(&file, path)?;
     let schema = footer.arrow.parquet_schema();
-    let read: HashSet<&str> = request.names().collect();
-    let kept: HashSet<&str> = request.keep.iter().flatten().map(String::as_str).collect();
+    let here = footer.file_columns();
+    let leaves = |name: &str| here.get(name).map_or(0..0, |at| here.column(at).leaves);
+    let read: HashSet<usize> = request.names().flat_map(leaves).collect();
+    let kept = request.keep.iter().flatten().map(String::as_str);
+    let kept: HashSet<usize> = kept.flat_map(leaves).collect();
     let row_group = footer.arrow.metadata().row_group(group);
     let (mut columns, mut largest, mut kept_bytes) = (0u64, 0u64, 0u64);
     for leaf in 0..schema.num_columns() {
-        let name = schema.get_column_root(leaf).name();
         let chunk = row_group.column(leaf);
-        if read.contains(name) {
+        if read.contains(&leaf) {
             let Chunk { held, passing } = Chunk::of(chunk, &file);
             columns = columns.saturating_add(held);
             largest = largest.max(passing);
         }
-        if kept.contains(name) {
+        if kept.contains(&leaf) {
             kept_bytes = kept_bytes.saturating_add(chunk.uncompressed_size().max(0) as u64);
         }
     }

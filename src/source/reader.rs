@@ -7,8 +7,9 @@
 //! Readers give batches in order only, so there is one unit, and features are read by groups from
 //! a copy.
 
-use super::arrow::{NAME, batch_bytes, check_schema, column_info};
+use super::arrow::{NAME, batch_bytes, check_schema, column_infos};
 use super::batch_reader::BatchReader;
+use super::nested::all_fields;
 use super::numbers;
 use super::table::{ColumnInfo, ReadCost, ReadRequest, Table};
 use super::{Block, Source, Unit, block_rows};
@@ -52,13 +53,14 @@ impl<'a> ReaderTable<'a> {
     pub fn new(open: impl Fn() -> OpenedReader + Send + Sync + 'a) -> Result<ReaderTable<'a>> {
         let reader = open().map_err(failed)?;
         let schema = reader.schema();
-        let mut widths = vec![None; schema.fields().len()];
+        let columns = all_fields(schema.fields());
+        let mut widths = vec![None; columns.len()];
         let (mut rows, mut bytes, mut largest) = (0, 0, 0);
         for (index, batch) in reader.enumerate() {
             let batch = batch.map_err(failed)?;
             check_schema(&schema, &batch.schema(), index)?;
-            for (width, column) in widths.iter_mut().zip(batch.columns()) {
-                *width = width.or_else(|| numbers::first_width(column));
+            for (width, column) in widths.iter_mut().zip(&columns).filter(|(w, _)| w.is_none()) {
+                *width = column.array(&batch).and_then(|array| numbers::first_width(&array));
             }
             rows += batch.num_rows() as u64;
             bytes += batch_bytes(&batch);
@@ -74,7 +76,7 @@ impl<'a> ReaderTable<'a> {
         rows: u64,
     ) -> Result<ReaderTable<'a>> {
         let schema = open().map_err(failed)?.schema();
-        let widths = vec![None; schema.fields().len()];
+        let widths = vec![None; all_fields(schema.fields()).len()];
         Ok(ReaderTable::of(Box::new(open), schema, &widths, rows, 0, 0))
     }
 
@@ -86,8 +88,7 @@ impl<'a> ReaderTable<'a> {
         bytes: u64,
         batch_bytes: u64,
     ) -> ReaderTable<'a> {
-        let fields = schema.fields().iter().zip(widths);
-        let columns = fields.map(|(field, width)| column_info(field, *width)).collect();
+        let columns = column_infos(&all_fields(schema.fields()), widths);
         let unit = Unit { input: 0, first_row: 0, rows, bytes };
         let units = if rows == 0 { Vec::new() } else { vec![unit] };
         ReaderTable { open, schema, columns, units, batch_bytes }
@@ -121,9 +122,12 @@ impl Table for ReaderTable<'_> {
     }
 
     fn vector_width(&self, column: &str) -> Result<usize> {
+        let all = all_fields(self.schema.fields());
+        let wanted = all.iter().find(|c| c.name == column);
         for batch in (self.open)().map_err(failed)? {
             let batch = batch.map_err(failed)?;
-            if let Some(width) = batch.column_by_name(column).and_then(numbers::first_width) {
+            let array = wanted.and_then(|column| column.array(&batch));
+            if let Some(width) = array.and_then(|array| numbers::first_width(&array)) {
                 return Ok(width);
             }
         }

@@ -18,6 +18,7 @@ use super::id_columns::pandas_index;
 use super::labels::LabelRequest;
 use super::{Source, UNIT_ROWS};
 use crate::error::{Error, Place, Result};
+use crate::note::Note;
 use arrow_schema::{DataType, SchemaRef};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -58,6 +59,11 @@ pub trait Table: Sync {
 
     /// Where later inputs differ from the first.
     fn differences(&self) -> &[Difference] {
+        &[]
+    }
+
+    /// Columns that are wider in some inputs than in others.
+    fn widened(&self) -> &[WidenedColumn] {
         &[]
     }
 
@@ -135,10 +141,23 @@ pub(crate) fn place_of(table: &dyn Table, row: usize, whole: bool) -> Place {
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnInfo {
-    /// Its name; columns within structs have none.
+    /// Its name; of a field within structs the names on the way to it, joined by dots.
     pub name: String,
     /// What it holds.
     pub kind: ColumnKind,
+    /// Where it comes from.
+    pub origin: ColumnOrigin,
+}
+
+/// Where a column comes from. Only columns proper are features without being named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnOrigin {
+    /// A column of the table.
+    Column,
+    /// A field within structs.
+    StructField,
+    /// A directory named `key=value`, as Hive and Spark lay files out.
+    PartitionKey,
 }
 
 /// What a column can be to us.
@@ -162,6 +181,13 @@ impl ColumnKind {
         }
     }
 
+    /// The type of its numbers, or its own.
+    pub(crate) fn stored(&self) -> &DataType {
+        match self {
+            ColumnKind::Scalar(t) | ColumnKind::Vector(t, _) | ColumnKind::Other(t) => t,
+        }
+    }
+
     /// Of an arrow type; `width` is that of lists, where it is known.
     pub(super) fn of(data_type: &DataType, width: Option<usize>) -> ColumnKind {
         let vector = |item: &DataType, width| match numeric_type(item) {
@@ -178,7 +204,7 @@ impl ColumnKind {
 }
 
 /// The numeric type behind a possible dictionary encoding.
-fn numeric_type(data_type: &DataType) -> Option<DataType> {
+pub(super) fn numeric_type(data_type: &DataType) -> Option<DataType> {
     match data_type {
         DataType::Dictionary(_, value) => numeric_type(value),
         DataType::Boolean => Some(DataType::Boolean),
@@ -215,6 +241,24 @@ pub struct Difference {
     pub extra_number: bool,
 }
 
+/// A column that is not equally wide everywhere: what is read are the same numbers, or texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WidenedColumn {
+    /// The column.
+    pub column: String,
+    /// The types it has, in the order they were met.
+    pub types: Vec<String>,
+}
+
+impl WidenedColumn {
+    /// What is told of them; `fitted` where their first type is that of a model.
+    pub(crate) fn note(columns: &[WidenedColumn], fitted: bool) -> Option<Note> {
+        let columns = columns.iter().map(|w| (w.column.clone(), w.types.clone()));
+        let columns: Vec<_> = columns.collect();
+        (!columns.is_empty()).then_some(Note::Widened { columns, fitted })
+    }
+}
+
 /// What is read of each row.
 #[derive(Debug, Clone, Default)]
 pub struct ReadRequest {
@@ -236,7 +280,7 @@ pub struct ReadRequest {
 
 impl ReadRequest {
     /// The columns that are read, some of them perhaps twice.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let features = self.features.columns.iter().map(|c| c.name.as_str());
         let labels = self.labels.iter().flat_map(|l| &l.columns).map(String::as_str);
         let kept = self.keep.iter().flatten().map(String::as_str);

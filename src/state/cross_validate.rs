@@ -51,7 +51,7 @@ impl State {
         let Some(scoring) = &fit.scoring else {
             return Error::misuse("there is no label to score by; name it with ⟦score-by⟧");
         };
-        let ColumnOptions { include, exclude } = &fit.columns;
+        let ColumnOptions { include, exclude, .. } = &fit.columns;
         let some = matching(&self.about.columns, include, exclude)?;
         let tries: Vec<usize> = grid(some.map_or(self.about.columns.len(), |kept| kept.len()));
         self.cross_validate(tries.clone(), |train| {

@@ -32,7 +32,8 @@ pub(crate) struct ColumnArgs {
 
 impl From<&ColumnArgs> for crate::fit::ColumnOptions {
     fn from(args: &ColumnArgs) -> crate::fit::ColumnOptions {
-        crate::fit::ColumnOptions { include: args.columns.clone(), exclude: args.exclude.clone() }
+        let (include, exclude) = (args.columns.clone(), args.exclude.clone());
+        crate::fit::ColumnOptions { include, exclude, exactly: None }
     }
 }
 
