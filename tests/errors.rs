@@ -200,13 +200,13 @@ fn files_whose_schemas_differ() {
     let dir = Workdir::new();
     let x = rows(20, 3);
     dir.matrix("d/a.parquet", &x, 10);
-    let floats: ArrayRef = Arc::new(Float32Array::from(vec![1.0; 20]));
+    let flags: ArrayRef = Arc::new(BooleanArray::from(vec![true; 20]));
     let column = |j: usize| (format!("x{j}"), doubles(x.column(j).to_vec()));
-    dir.table("d/b.parquet", vec![column(0), ("x1".into(), floats), column(2)], 10);
+    dir.table("d/b.parquet", vec![column(0), ("x1".into(), flags), column(2)], 10);
     let said = dir.fails(1, &["fit", "d", "-o", "m"]);
     assert_eq!(
         said,
-        "fit: d/b.parquet: column 'x1': is Float32 here but Float64 in d/a.parquet; give it one type, or leave it out"
+        "fit: d/b.parquet: column 'x1': is Boolean here but Float64 in d/a.parquet; give it one type, or leave it out"
     );
     dir.ok(&["fit", "d", "--exclude", "x1", "-o", "m"]);
     dir.table("d/b.parquet", vec![column(0), column(2)], 10);
@@ -326,12 +326,12 @@ fn data_that_does_not_fit_the_model() {
     dir.table("less.parquet", vec![column(0), column(2)], 10);
     let said = dir.fails(1, &["transform", "m", "less.parquet", "-o", "s"]);
     assert_eq!(said, "transform: less.parquet: has no column 'x1', which the model needs");
-    let ints: ArrayRef = Arc::new(Int32Array::from(vec![1; 10]));
-    dir.table("other.parquet", vec![column(0), ("x1".into(), ints), column(2)], 10);
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["1"; 10]));
+    dir.table("other.parquet", vec![column(0), ("x1".into(), text), column(2)], 10);
     let said = dir.fails(1, &["transform", "m", "other.parquet", "-o", "s"]);
     assert_eq!(
         said,
-        "transform: other.parquet: column 'x1': is Int32 here but was Float64 when the model was fitted; cast it, or fit again"
+        "transform: other.parquet: column 'x1': is Utf8 here but was Float64 when the model was fitted; cast it, or fit again"
     );
     let mut holes = x.clone();
     holes[[4, 2]] = f64::NAN;

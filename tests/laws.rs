@@ -338,6 +338,19 @@ impl Pieces<'_> {
         again.update((self.block)(middle..end));
         let (expected, found) = (straight.clone().finish().told(), again.finish().told());
         assert_eq!(expected.bits(), found.bits());
+        let there: Vec<usize> = (0..d).map(|j| (j + 1) % d.max(1)).collect();
+        let back: Vec<usize> = (0..d).map(|j| (j + d - 1) % d.max(1)).collect();
+        let mut turned = straight.clone();
+        turned.reorder(&there);
+        assert!(
+            turned
+                .spread()
+                .iter()
+                .zip(&there)
+                .all(|(v, j)| { v.to_bits() == straight.spread()[*j].to_bits() })
+        );
+        turned.reorder(&back);
+        assert_eq!(expected.bits(), turned.finish().told().bits(), "there and back again");
         let mut rest = fresh();
         rest.update((self.block)(middle..end));
         straight.subtract(rest);

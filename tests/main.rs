@@ -17,6 +17,7 @@ mod memory;
 #[allow(dead_code)]
 mod oracle;
 mod partitions;
+mod pipelines;
 mod places;
 mod readme;
 mod residuals;

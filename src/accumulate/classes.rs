@@ -14,7 +14,7 @@
 //! M_c = T_c − W_c (μ − o)
 //! ```
 
-use super::stored::{Parts, Restored, Stored, left};
+use super::stored::{Parts, Restored, Stored, left, reordered};
 use super::{Accumulate, Center, FeatureMoments, Moments, Shape, column_part};
 use crate::error::{Error, Result};
 use crate::source::labels::{Class, ClassValue};
@@ -321,7 +321,8 @@ impl Stored for ClassSums {
 
     fn restore(at: &str, d: usize, parts: &mut Parts) -> Restored<ClassSums> {
         let classes: Vec<Class> = parts.take(at, "classes")?;
-        let as_read = |class: Class| class.into_iter().map(ClassValue::as_read).collect::<Class>();
+        let normalized =
+            |class: Class| class.into_iter().map(ClassValue::normalized).collect::<Class>();
         let weights: Vec<f64> = parts.take(at, "weights")?;
         let missing: Vec<bool> = parts.take(at, "missing")?;
         let c = classes.len();
@@ -343,7 +344,7 @@ impl Stored for ClassSums {
             ClassSum { weight: weights[i], sum: sums.row(i).to_owned(), missing }
         };
         let index: HashMap<Class, usize> =
-            classes.into_iter().map(as_read).enumerate().map(|(i, class)| (class, i)).collect();
+            classes.into_iter().map(normalized).enumerate().map(|(i, class)| (class, i)).collect();
         if index.len() != c || (origin.is_none() && c > 0) {
             return Err("its classes are not distinct".into());
         }
@@ -382,6 +383,15 @@ impl Stored for ClassSums {
 
     fn spread(&self) -> Array1<f64> {
         Stored::spread(&self.spread)
+    }
+
+    fn reorder(&mut self, order: &[usize]) {
+        self.spread.reorder(order);
+        self.origin = self.origin.as_ref().map(|origin| origin.reordered(order));
+        for class in &mut self.sums {
+            class.sum = reordered(&class.sum, order);
+            class.missing = class.missing.as_ref().map(|missing| reordered(missing, order));
+        }
     }
 }
 

@@ -17,7 +17,7 @@
 //!
 //! Centring before the product is what keeps the digits of a column with mean 1e8 and deviation 1.
 
-use super::stored::{Parts, Restored, Stored, left, take_out};
+use super::stored::{Parts, Restored, Stored, left, reordered_upper, take_out};
 use super::{Accumulate, Center, CoMoment, Moments, Shape, add_outer, add_upper};
 use crate::blas;
 use crate::error::Result;
@@ -209,6 +209,11 @@ impl Stored for Covariance {
 
     fn spread(&self) -> Array1<f64> {
         self.s.diag().to_owned()
+    }
+
+    fn reorder(&mut self, order: &[usize]) {
+        self.mean = self.mean.reordered(order);
+        self.s = reordered_upper(&self.s, order);
     }
 }
 

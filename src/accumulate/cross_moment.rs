@@ -268,4 +268,10 @@ impl Stored for CrossMoment {
     fn spread(&self) -> Array1<f64> {
         Stored::spread(&self.spread)
     }
+
+    fn reorder(&mut self, order: &[usize]) {
+        self.spread.reorder(order);
+        self.m = column_part(&self.m, order);
+        self.p = self.p.as_ref().map(|p| column_part(p, order));
+    }
 }

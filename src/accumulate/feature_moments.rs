@@ -7,7 +7,7 @@
 //! q  += q_b + W_a W_b / (W_a + W_b) · δ²        q = Σ w (x−μ)², δ = μ_b − μ
 //! ```
 
-use super::stored::{Parts, Restored, Stored, left};
+use super::stored::{Parts, Restored, Stored, left, reordered};
 use super::{Accumulate, Center, Moments, Shape};
 use crate::source::{Block, MissingCell, dense};
 use ndarray::{Array1, Array2, Zip};
@@ -196,5 +196,11 @@ impl Stored for FeatureMoments {
 
     fn spread(&self) -> Array1<f64> {
         self.squares.clone()
+    }
+
+    fn reorder(&mut self, order: &[usize]) {
+        self.present = reordered(&self.present, order);
+        self.mean = self.mean.reordered(order);
+        self.squares = reordered(&self.squares, order);
     }
 }

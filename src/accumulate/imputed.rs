@@ -17,10 +17,10 @@
 
 use super::feature_moments::centre;
 use super::stored::{Parts, Restored, Stored, left};
-use super::{Accumulate, Center, CoMoment, Moments, Shape, add_outer};
+use super::{Accumulate, Center, CoMoment, Moments, Shape, add_outer, column_part};
 use crate::blas;
 use crate::source::{Block, MissingCell, dense};
-use ndarray::{Array1, Array2, ShapeBuilder, Zip};
+use ndarray::{Array1, Array2, Axis, ShapeBuilder, Zip};
 
 /// S, P and C around the mean of the present cells so far.
 #[derive(Debug, Clone)]
@@ -237,5 +237,12 @@ impl Stored for ImputedCovariance {
 
     fn spread(&self) -> Array1<f64> {
         self.s.diag().to_owned()
+    }
+
+    fn reorder(&mut self, order: &[usize]) {
+        self.mean = self.mean.reordered(order);
+        for square in [&mut self.s, &mut self.p, &mut self.c] {
+            *square = column_part(&square.select(Axis(0), order), order);
+        }
     }
 }

@@ -274,6 +274,12 @@ impl Center {
         self.rest[feature] = other.rest[feature];
     }
 
+    /// In another order of the features.
+    pub(crate) fn reordered(&self, order: &[usize]) -> Center {
+        let part = |v: &Array1<f64>| v.select(Axis(0), order);
+        Center::new(part(&self.near), part(&self.rest))
+    }
+
     /// Takes the features of another after its own.
     pub(crate) fn append(&mut self, more: &Center) {
         let join = |a: &Array1<f64>, b: &Array1<f64>| a.iter().chain(b).copied().collect();

@@ -48,6 +48,22 @@ pub trait Stored: Accumulate {
 
     /// Σ w (x−μ)² of each feature, for how much a subtraction lost.
     fn spread(&self) -> Array1<f64>;
+
+    /// Puts the features into another order: the one at `order[i]` comes to i.
+    fn reorder(&mut self, order: &[usize]);
+}
+
+/// A number per feature, in another order of them.
+pub(super) fn reordered(v: &Array1<f64>, order: &[usize]) -> Array1<f64> {
+    v.select(Axis(0), order)
+}
+
+/// The upper triangle of a symmetric matrix, in another order of the features.
+pub(super) fn reordered_upper(s: &Array2<f64>, order: &[usize]) -> Array2<f64> {
+    Array2::from_shape_fn(s.dim(), |(i, j)| match i <= j {
+        true => s[[order[i].min(order[j]), order[i].max(order[j])]],
+        false => 0.0,
+    })
 }
 
 impl Parts {

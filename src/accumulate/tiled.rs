@@ -17,7 +17,7 @@
 //! missing cell, which takes the mean, adds nothing.
 
 use super::covariance::f32_error;
-use super::stored::{Parts, Restored, Stored, left, take_out};
+use super::stored::{Parts, Restored, Stored, left, reordered_upper, take_out};
 use super::tiles::syrk_tiles;
 use super::{Accumulate, Center, CoMoment, Moments, Shape};
 use crate::blas;
@@ -296,5 +296,11 @@ impl Stored for TiledCovariance {
         let mut whole = self.clone();
         whole.flush();
         whole.s.diag().to_owned()
+    }
+
+    fn reorder(&mut self, order: &[usize]) {
+        self.flush();
+        self.mean = self.mean.reordered(order);
+        self.s = reordered_upper(&self.s, order);
     }
 }

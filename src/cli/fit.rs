@@ -102,9 +102,13 @@ fn by_state(
     let kept = args.state.iter().map(PathBuf::as_path);
     let results: Vec<&Path> = kept.chain([args.output.as_path()]).collect();
     let checkpoint = args.checkpoint.apart_from(&results)?;
+    let old = args.state.as_deref().filter(|p| p.exists()).map(State::load).transpose()?;
+    let fit = &match &old {
+        None => fit.with_names(&dataset)?,
+        Some(state) => state.fit_of_more(fit, args.fit.nulls, &dataset)?,
+    };
     // The state has the columns that were chosen, and no others to choose among.
     let of_state = Fit { columns: ColumnOptions::default(), ..fit.clone() };
-    let old = args.state.as_deref().filter(|p| p.exists()).map(State::load).transpose()?;
     if let Some(state) = &old {
         state.check_fit(&of_state)?;
     }
@@ -115,10 +119,13 @@ fn by_state(
             // A state has the last word on copies.
             let allowing = Fit { allow_duplicates: true, ..fit.clone() };
             planned(args, &allowing, &dataset, talk)?;
-            let scan = match args.state {
+            let passed_over = old.as_ref().and_then(|s| s.columns_passed_over(fit, &dataset));
+            talk.notes(passed_over.as_slice());
+            let scan = match (&old, &args.state) {
+                (Some(state), _) => state.scan_of_more(fit),
                 // A state that is kept has everything; one that is not, what the model needs.
-                Some(_) => Scan::of_fit(fit, Statistics::All),
-                None => Scan::for_fit(fit),
+                (None, Some(_)) => Scan::of_fit(fit, Statistics::All),
+                (None, None) => Scan::for_fit(fit),
             };
             let scan = scan.plan(&dataset)?;
             scan.check_fit(&of_state)?;

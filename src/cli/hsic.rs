@@ -1,6 +1,6 @@
 //! `hsic`: how much the features, or a model's scores, depend on labels.
 
-use super::args::HsicArgs;
+use super::args::{HsicArgs, NameList};
 use super::talk::Talk;
 use super::{print, print_json};
 use crate::error::Result;
@@ -28,7 +28,7 @@ pub(super) fn run(args: &HsicArgs, talk: &Talk) -> Result<()> {
 
 fn options(args: &HsicArgs) -> Result<Hsic> {
     Ok(Hsic {
-        labels: args.labels.options(&args.label, args.resources.memory)?,
+        labels: args.labels.options(NameList::all(&args.label), args.resources.memory)?,
         kernel: (&args.kernel).into(),
         columns: (&args.columns).into(),
         nulls: args.nulls,

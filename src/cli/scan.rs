@@ -60,7 +60,7 @@ pub(super) fn describe(state: &State) -> String {
 fn groups(args: &ScanArgs, scan: &ScanPlan<'_>, talk: &Talk, started: Instant) -> Result<()> {
     let states = scan.run_groups(talk)?;
     let names: Vec<PathBuf> = states.groups().iter().map(|g| group_file(g).into()).collect();
-    let column = args.by.as_deref().unwrap_or_default();
+    let column = scan.grouped_by().unwrap_or_default();
     let staged = StagedDir::create(&args.output, names, None)?;
     let (mut index, mut rows) = (0, 0);
     states.each(|state| {

@@ -289,13 +289,14 @@ fn chosen_columns(fit: &Fit, table: &dyn Table) -> Result<ColumnSelection> {
     if let Some(basis) = &fit.basis {
         return basis.columns(fit, table);
     }
+    let scored_by = fit.scoring.iter().map(|s| &s.by);
+    let reserved = fit.weight.iter().chain(&fit.labels.columns).chain(scored_by);
     if let Some(features) = &fit.columns.exactly {
+        table.check_columns(&reserved.map(String::as_str).collect::<Vec<_>>())?;
         let fitted_wider = features.check(table)?;
         let features = features.clone();
         return Ok(ColumnSelection { features, fitted_wider, ..ColumnSelection::default() });
     }
-    let scored_by = fit.scoring.iter().map(|s| &s.by);
-    let reserved = fit.weight.iter().chain(&fit.labels.columns).chain(scored_by);
     let choice = ColumnChoice {
         columns: fit.columns.include.clone(),
         exclude: fit.columns.exclude.clone(),

@@ -39,6 +39,8 @@ pub enum Note {
         /// True when the first type is the model's, and the second that of the data.
         fitted: bool,
     },
+    /// Columns that a state knows nothing of, and that are not added to it.
+    NotInState(Vec<String>),
     /// A label is among the features.
     LabelIsFeature(String),
     /// Rows were left out for missing values: of so many, for cells of these features.

@@ -74,6 +74,9 @@ impl Note {
             Note::NoEffect { sentence, .. } => sentence.clone(),
             Note::IdFeatures(names) => id_features(names),
             Note::Widened { columns, fitted } => widened(columns, *fitted),
+            Note::NotInState(names) => {
+                format!("not in the state, and passed over: {}", some(names))
+            }
             Note::LabelIsFeature(name) => format!("label '{name}' is among the features"),
             Note::RowsDropped { dropped, rows, missing } => {
                 let dropped = count(*dropped, "row");

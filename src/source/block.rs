@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use arrow_array::RecordBatch;
 use ndarray::{Array1, Array2, Axis};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// What is done with a row that has a missing (null or NaN) feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -23,6 +24,16 @@ pub enum Nulls {
     Drop,
     /// Put the feature's own mean over its present values.
     Mean,
+}
+
+impl fmt::Display for Nulls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Nulls::Error => "error",
+            Nulls::Drop => "drop",
+            Nulls::Mean => "mean",
+        })
+    }
 }
 
 /// Arithmetic of the block products.
@@ -118,6 +129,16 @@ impl Tally {
             }
             counts.retain(|_, count| *count > 0);
         }
+    }
+
+    /// Of the same features in another order: the one at `order[i]` comes to i.
+    pub(crate) fn reordered(&self, order: &[usize]) -> Tally {
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(to, from)| place[*from] = to as u32);
+        let moved = |counts: &std::collections::BTreeMap<u32, u64>| {
+            counts.iter().map(|(j, n)| (place[*j as usize], *n)).collect()
+        };
+        Tally { missing: moved(&self.missing), rounded: moved(&self.rounded), ..self.clone() }
     }
 
     /// Of these features alone, by their new positions.

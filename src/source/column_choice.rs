@@ -255,6 +255,11 @@ fn covered(names: &[(&str, String)], entries: &[String]) -> Result<HashSet<usize
     Ok(all)
 }
 
+/// True when a name or glob stands for a column.
+pub(crate) fn covers_column(entry: &str, name: &str) -> bool {
+    entry == name || glob::Pattern::new(entry).is_ok_and(|pattern| pattern.matches(name))
+}
+
 fn pattern(name: &str) -> Result<glob::Pattern> {
     glob::Pattern::new(name).map_err(|e| Error::Misuse(format!("'{name}' is no glob: {e}")))
 }

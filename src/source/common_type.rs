@@ -92,7 +92,7 @@ fn common_vector(a: &DataType, b: &DataType) -> Option<DataType> {
     let item = Arc::new(Field::new(x.name(), value, nullable));
     match (a, b) {
         (DataType::FixedSizeList(_, n), DataType::FixedSizeList(_, m)) => {
-            (n == m).then(|| DataType::FixedSizeList(item, *n))
+            (n == m).then_some(DataType::FixedSizeList(item, *n))
         }
         (DataType::LargeList(_), _) | (_, DataType::LargeList(_)) => {
             Some(DataType::LargeList(item))
@@ -188,16 +188,15 @@ fn vectors(array: &ArrayRef, to: &DataType) -> Result<Option<ArrayRef>> {
         }
         (DataType::FixedSizeList(_, n), _) => {
             let values = values(array.as_fixed_size_list().values())?;
-            let lengths = || std::iter::repeat_n(*n as usize, array.len());
-            list(item, values, lengths(), nulls, to)
+            list(item, values, std::iter::repeat_n(*n as usize, array.len()), nulls, to)
         }
         (DataType::List(_), _) => {
-            let (list_array, values) = trimmed(array.as_list::<i32>());
-            list(item, converted(&values, item.data_type())?, list_array.into_iter(), nulls, to)
+            let (lengths, values) = trimmed(array.as_list::<i32>());
+            list(item, converted(&values, item.data_type())?, lengths, nulls, to)
         }
         (DataType::LargeList(_), _) => {
-            let (list_array, values) = trimmed(array.as_list::<i64>());
-            list(item, converted(&values, item.data_type())?, list_array.into_iter(), nulls, to)
+            let (lengths, values) = trimmed(array.as_list::<i64>());
+            list(item, converted(&values, item.data_type())?, lengths, nulls, to)
         }
         _ => return Ok(None),
     };

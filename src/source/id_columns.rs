@@ -37,7 +37,7 @@ pub(super) fn pandas_index(schema: &Schema) -> Vec<String> {
 }
 
 /// True for the name that pandas gives an index that has none.
-pub(super) fn is_index_name(name: &str) -> bool {
+pub(crate) fn is_index_name(name: &str) -> bool {
     let level = name.strip_prefix("__index_level_").and_then(|rest| rest.strip_suffix("__"));
     level.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }

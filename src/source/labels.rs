@@ -133,7 +133,7 @@ impl ClassValue {
 
     /// As it is read now: a whole number is one, also where a state of an earlier version has it
     /// as a double.
-    pub(crate) fn as_read(self) -> ClassValue {
+    pub(crate) fn normalized(self) -> ClassValue {
         match self {
             ClassValue::Number(x) => ClassValue::of_number(x.0),
             other => other,

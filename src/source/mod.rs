@@ -60,10 +60,12 @@ pub use table::{ReadRequest, Table, WidenedColumn};
 pub use whole_labels::WholeLabels;
 
 pub(crate) use batch_reader::BatchReader;
-pub(crate) use column_choice::{matching, named_column, named_columns, unknown, widened_among};
+pub(crate) use column_choice::{covers_column, matching, named_column, named_columns};
+pub(crate) use column_choice::{unknown, widened_among};
 pub(crate) use columnwise::Columnwise;
 pub(crate) use common_type::converted;
 pub(crate) use dataset::refuse_replacing;
+pub(crate) use id_columns::is_index_name;
 pub(crate) use mapped::{MappedSource, UnitSubset, places};
 pub(crate) use nested::field_by_name;
 pub(crate) use prepare::Prepare;

@@ -34,20 +34,18 @@ impl PartitionKeys {
     /// Of files at these paths.
     pub(super) fn of<'a>(paths: impl Iterator<Item = &'a Path>) -> PartitionKeys {
         let mut keys: Vec<PartitionKey> = Vec::new();
-        let mut files = 0;
-        for path in paths {
+        for (file, path) in paths.enumerate() {
             for (name, value) in path_keys(path) {
                 let known = keys.iter().position(|k| k.name == name).unwrap_or_else(|| {
-                    let (data_type, values) = (DataType::Utf8, vec![None; files]);
+                    let (data_type, values) = (DataType::Utf8, vec![None; file]);
                     keys.push(PartitionKey { name, data_type, values });
                     keys.len() - 1
                 });
                 // The innermost of a name counts, as of directories of files.
-                keys[known].values.truncate(files);
+                keys[known].values.truncate(file);
                 keys[known].values.push(Some(value));
             }
-            files += 1;
-            keys.iter_mut().for_each(|key| key.values.resize(files, None));
+            keys.iter_mut().for_each(|key| key.values.resize(file + 1, None));
         }
         for key in &mut keys {
             key.data_type = value_type(&key.values);

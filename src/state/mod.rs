@@ -34,10 +34,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod agree;
 mod checkpoint;
 mod cross_validate;
 mod groups;
 mod inputs;
+mod more;
 mod scan;
 mod solve;
 
@@ -230,10 +232,11 @@ impl State {
         whole
     }
 
-    /// Adds a state of other rows.
+    /// Adds a state of other rows. Columns are matched by name.
     pub fn merge(&mut self, other: State) -> Result<()> {
-        self.agrees(&other.about, &other.sums)?;
+        let other = self.aligned(other)?;
         self.admit(&other.about.ledger)?;
+        self.about.columns = other.about.columns.clone();
         self.about.ledger.extend(other.about.ledger);
         self.about.tally.add(other.about.tally);
         self.about.cancellation = self.about.cancellation.max(other.about.cancellation);
@@ -241,9 +244,9 @@ impl State {
         Ok(())
     }
 
-    /// Takes a state out that was added.
+    /// Takes a state out that was added. Columns are matched by name.
     pub fn subtract(&mut self, part: State) -> Result<()> {
-        self.agrees(&part.about, &part.sums)?;
+        let part = self.aligned(part)?;
         let ledger = self.ledger_without(&part.about.ledger)?;
         if part.rows() > self.rows() {
             return Error::misuse(format!(
@@ -283,48 +286,6 @@ impl State {
             left.remove(at);
         }
         Ok(left)
-    }
-
-    /// Refuses a state of other columns or options.
-    fn agrees(&self, other: &About, sums: &[Sums]) -> Result<()> {
-        let mine = &self.about;
-        let differ = |what: &str| {
-            Err(Error::Misuse(format!(
-                "the states have different {what}, so they cannot go together"
-            )))
-        };
-        if mine.progress.is_some() || other.progress.is_some() {
-            return Err(Error::Misuse(
-                "one of them is the checkpoint of a scan that is not done; finish the scan first"
-                    .into(),
-            ));
-        }
-        if mine.columns != other.columns {
-            let theirs: std::collections::HashSet<String> = other.columns.names().collect();
-            let own: std::collections::HashSet<String> = mine.columns.names().collect();
-            let odd = mine
-                .columns
-                .names()
-                .find(|n| !theirs.contains(n))
-                .or(other.columns.names().find(|n| !own.contains(n)));
-            let odd = odd.map_or_else(
-                || " or types".to_string(),
-                |n| format!(" ('{n}' is in one of them only)"),
-            );
-            return differ(&format!("features{odd}"));
-        }
-        match () {
-            () if mine.labels != other.labels => differ("labels"),
-            () if mine.nulls != other.nulls => differ("⟦nulls⟧"),
-            () if mine.weight != other.weight => differ("weights"),
-            () if mine.precision != other.precision => differ("⟦precision⟧"),
-            () if mine.group != other.group => differ("groups"),
-            () if sums.len() != self.sums.len() || mine.fold_seed != other.fold_seed => {
-                differ("folds")
-            }
-            () if !sums.iter().all(|s| s.fits(&self.sums[0])) => differ("statistics (⟦for⟧)"),
-            () => Ok(()),
-        }
     }
 
     /// Decimal digits that subtractions have cost, at most.

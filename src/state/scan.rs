@@ -18,7 +18,7 @@ use crate::listen::Listener;
 use crate::model::{InputEntry, Method, no_twins};
 use crate::note::Note;
 use crate::solve::Form;
-use crate::source::{ArrowTable, LabelRead, Nulls, Table, Tally};
+use crate::source::{ArrowTable, LabelRead, Nulls, Table, Tally, named_column};
 use crate::words::megabytes;
 use arrow_schema::SchemaRef;
 
@@ -175,6 +175,12 @@ impl Scan {
 
     /// Checks the scan against a table; no row is read.
     pub fn plan<'t>(&self, table: &'t dyn Table) -> Result<ScanPlan<'t>> {
+        let by = self.by.as_ref().map(|by| named_column(table, "by", by)).transpose()?;
+        Scan { by, ..self.clone() }.plan_named(table)
+    }
+
+    /// The same, the column that groups known by its name.
+    fn plan_named<'t>(&self, table: &'t dyn Table) -> Result<ScanPlan<'t>> {
         let named = matches!(self.keep, Statistics::Labels | Statistics::CovarianceAndLabels);
         if named && self.labels.is_empty() {
             return Error::misuse(
@@ -251,6 +257,11 @@ impl<'t> ScanPlan<'t> {
     /// The fit whose pass it is.
     pub fn plan(&self) -> &Plan<'t> {
         &self.plan
+    }
+
+    /// The column that rows are grouped by.
+    pub fn grouped_by(&self) -> Option<&str> {
+        self.by.as_deref()
     }
 
     /// Refuses a model that the state of this scan would not give.
@@ -334,10 +345,7 @@ impl<'t> ScanPlan<'t> {
         let entries = InputEntry::of(self.plan.table);
         let mut start = match onto {
             None => State::new(self.about(), self.fresh()),
-            Some(state) => {
-                state.agrees(&self.about(), &self.fresh())?;
-                state
-            }
+            Some(state) => State::new(self.about(), self.fresh()).aligned(state)?,
         };
         start.admit(&entries)?;
         start.tell_others(&entries, listener);

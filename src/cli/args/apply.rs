@@ -1,7 +1,7 @@
 //! `transform` and `reconstruct`.
 
-use super::ResourceArgs;
 use super::numbers::some_components;
+use super::{NameList, ResourceArgs};
 use crate::apply::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, RowNulls, Transform};
 use crate::sink::{Compression, ParquetOutput};
 use clap::Args;
@@ -15,9 +15,10 @@ pub(crate) struct OutputArgs {
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: PathBuf,
 
-    /// Columns to pass through untouched, comma-separated names.
-    #[arg(long, value_delimiter = ',', value_name = "COLS", conflicts_with = "keep_all")]
-    pub(crate) keep: Vec<String>,
+    /// Columns to pass through untouched: names or globs, comma-separated; a.b is the field b of a
+    /// struct. A name in double quotes is written as in JSON and taken as it is: '"a,b"'.
+    #[arg(long, value_name = "COLS", conflicts_with = "keep_all")]
+    pub(crate) keep: Vec<NameList>,
 
     /// Pass all columns through.
     #[arg(long)]
@@ -57,7 +58,7 @@ impl OutputArgs {
         match (self.keep_all, self.keep.is_empty()) {
             (true, _) => KeepColumns::All,
             (false, true) => KeepColumns::None,
-            (false, false) => KeepColumns::Columns(self.keep.clone()),
+            (false, false) => KeepColumns::Columns(NameList::all(&self.keep)),
         }
     }
 

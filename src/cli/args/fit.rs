@@ -2,7 +2,8 @@
 
 use super::numbers::tolerance;
 use super::{
-    CheckpointArgs, ColumnArgs, KernelArgs, LabelArgs, ModelArgs, ResourceArgs, ScoreArgs,
+    CheckpointArgs, ColumnArgs, ColumnName, KernelArgs, LabelArgs, ModelArgs, NameList,
+    ResourceArgs, ScoreArgs,
 };
 use crate::error::Result;
 use crate::fit::bounds::{MOST_LABEL_FEATURES, MOST_LANDMARKS, MOST_PASSES};
@@ -34,9 +35,9 @@ pub(crate) struct FitSpec {
     #[command(flatten)]
     pub(crate) columns: ColumnArgs,
 
-    /// Label columns of spca and kspca, comma-separated. Never features by default.
-    #[arg(long, value_delimiter = ',', value_name = "COLS")]
-    pub(crate) label: Vec<String>,
+    /// Label columns of spca and kspca: names or globs, comma-separated. Never features by default.
+    #[arg(long, value_name = "COLS")]
+    pub(crate) label: Vec<NameList>,
 
     #[command(flatten)]
     pub(crate) labels: LabelArgs,
@@ -88,11 +89,11 @@ pub(crate) struct FitSpec {
 
     /// Column of frequency weights: a row of weight 3 counts as three equal rows.
     #[arg(long, value_name = "COL")]
-    pub(crate) weight: Option<String>,
+    pub(crate) weight: Option<ColumnName>,
 
-    /// What to do with nulls and NaN.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) nulls: Nulls,
+    /// What to do with nulls and NaN. Default: error, or with --state what that was made with.
+    #[arg(long, value_enum)]
+    pub(crate) nulls: Option<Nulls>,
 
     /// Arithmetic of the products; mixed needs f32 features.
     #[arg(long, value_enum, default_value_t)]
@@ -158,13 +159,13 @@ impl FitSpec {
                 standardize,
                 center_scores: self.center_scores,
             },
-            weight: self.weight.clone(),
-            nulls: self.nulls,
+            weight: self.weight.clone().map(|ColumnName(name)| name),
+            nulls: self.nulls.unwrap_or_default(),
             precision: self.precision,
             labels: LabelOptions {
                 features: self.label_features.map(|n| n as usize),
                 with_variance,
-                ..self.labels.options(&self.label, self.resources.memory)?
+                ..self.labels.options(NameList::all(&self.label), self.resources.memory)?
             },
             kernel: KernelOptions {
                 approximation: self.approximation(),
@@ -257,14 +258,9 @@ pub(crate) struct HsicArgs {
     #[arg(required = true, value_name = "DATA")]
     pub(crate) data: Vec<String>,
 
-    /// Label columns, comma-separated.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "COLS",
-        required_unless_present = "label_data"
-    )]
-    pub(crate) label: Vec<String>,
+    /// Label columns: names or globs, comma-separated.
+    #[arg(long, value_name = "COLS", required_unless_present = "label_data")]
+    pub(crate) label: Vec<NameList>,
 
     #[command(flatten)]
     pub(crate) labels: LabelArgs,

@@ -1,5 +1,6 @@
 //! Arguments that several commands share.
 
+use super::names::{ColumnName, NameList};
 use super::numbers::{degree, finite, positive};
 use crate::budget::Bytes;
 use crate::error::{Error, Result};
@@ -20,19 +21,21 @@ use std::time::Duration;
 /// Which columns are features. Shared by `plan`, `fit`, `scan`, `solve` and `hsic`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ColumnArgs {
-    /// Columns that are features: names or globs, comma-separated. Default: all numeric ones
-    /// but the index of a pandas frame.
-    #[arg(long, value_delimiter = ',', value_name = "GLOBS")]
-    pub(crate) columns: Vec<String>,
+    /// Columns that are features: names or globs, comma-separated; a.b is the field b of a struct.
+    /// A name in double quotes is written as in JSON and taken as it is: '"a,b","no * glob"'; so in
+    /// every option that names columns. Default: all numeric ones but the index of a pandas frame,
+    /// partition keys (directories named key=value) and fields of structs.
+    #[arg(long, value_name = "GLOBS")]
+    pub(crate) columns: Vec<NameList>,
 
     /// Columns that are not features: names or globs, comma-separated.
-    #[arg(long, value_delimiter = ',', value_name = "GLOBS")]
-    pub(crate) exclude: Vec<String>,
+    #[arg(long, value_name = "GLOBS")]
+    pub(crate) exclude: Vec<NameList>,
 }
 
 impl From<&ColumnArgs> for crate::fit::ColumnOptions {
     fn from(args: &ColumnArgs) -> crate::fit::ColumnOptions {
-        let (include, exclude) = (args.columns.clone(), args.exclude.clone());
+        let (include, exclude) = (NameList::all(&args.columns), NameList::all(&args.exclude));
         crate::fit::ColumnOptions { include, exclude, exactly: None }
     }
 }
@@ -109,7 +112,7 @@ impl FormChoice {
 pub(crate) struct ScoreArgs {
     /// Keep only the features that depend most on this label, whatever the method.
     #[arg(long, value_name = "COL")]
-    pub(crate) score_by: Option<String>,
+    pub(crate) score_by: Option<ColumnName>,
 
     /// How many features --score-by keeps.
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u32).range(1..))]
@@ -171,7 +174,7 @@ impl ScoreArgs {
             (Some(_), Some(q), None) => Keep::Features(q as usize),
             (Some(_), None, Some(t)) => Keep::Threshold(t),
         };
-        let by = self.score_by.clone().unwrap_or_default();
+        let by = self.score_by.as_ref().map_or_else(String::new, |ColumnName(by)| by.clone());
         let center = self.score_center.map(|answer| answer == YesNo::Yes);
         Ok(Some(ScoringOptions { by, keep, score: self.score, center }))
     }

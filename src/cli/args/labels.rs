@@ -43,11 +43,11 @@ impl LabelArgs {
     /// What was typed, as the library takes it; a matrix that is given is read.
     pub(crate) fn options(
         &self,
-        columns: &[String],
+        columns: Vec<String>,
         memory: Option<Bytes>,
     ) -> Result<LabelOptions> {
         Ok(LabelOptions {
-            columns: columns.to_vec(),
+            columns,
             kernel: self.label_kernel,
             gamma: self.label_gamma,
             coef0: self.label_coef0,

@@ -5,6 +5,7 @@ mod apply;
 mod fit;
 mod groups;
 mod labels;
+mod names;
 mod states;
 
 pub(crate) use apply::{OutputArgs, ReconstructArgs, TransformArgs};
@@ -13,6 +14,7 @@ pub(crate) use groups::{
     CheckpointArgs, ColumnArgs, KernelArgs, ModelArgs, ResourceArgs, ScoreArgs, same_file,
 };
 pub(crate) use labels::LabelArgs;
+pub(crate) use names::{ColumnName, NameList};
 pub(crate) use states::{MergeArgs, ScanArgs, SolveArgs, SubtractArgs};
 
 use clap::{Args, Parser, Subcommand};

@@ -1,6 +1,6 @@
 //! `scan`, `merge`, `subtract` and `solve`.
 
-use super::{CheckpointArgs, ColumnArgs, ModelArgs, ResourceArgs, ScoreArgs};
+use super::{CheckpointArgs, ColumnArgs, ColumnName, ModelArgs, NameList, ResourceArgs, ScoreArgs};
 use crate::error::{Error, Result};
 use crate::fit::{Fit, LabelOptions, ScalingOptions};
 use crate::model::Method;
@@ -39,9 +39,9 @@ pub(crate) struct ScanArgs {
     #[command(flatten)]
     pub(crate) columns: ColumnArgs,
 
-    /// Label columns, comma-separated.
-    #[arg(long, value_delimiter = ',', value_name = "COLS")]
-    pub(crate) label: Vec<String>,
+    /// Label columns: names or globs, comma-separated.
+    #[arg(long, value_name = "COLS")]
+    pub(crate) label: Vec<NameList>,
 
     /// Numeric labels are classes: equal or not.
     #[arg(long)]
@@ -49,7 +49,7 @@ pub(crate) struct ScanArgs {
 
     /// Column of frequency weights: a row of weight 3 counts as three equal rows.
     #[arg(long, value_name = "COL")]
-    pub(crate) weight: Option<String>,
+    pub(crate) weight: Option<ColumnName>,
 
     /// What to do with nulls and NaN.
     #[arg(long, value_enum, default_value_t)]
@@ -70,7 +70,7 @@ pub(crate) struct ScanArgs {
 
     /// One state per value of this column, in one pass; without --folds and --checkpoint.
     #[arg(long, value_name = "COL", conflicts_with = "checkpoint")]
-    pub(crate) by: Option<String>,
+    pub(crate) by: Option<ColumnName>,
 
     /// Where temporary files of --by go. Default: the system's place for them.
     #[arg(long, value_name = "DIR")]
@@ -99,14 +99,14 @@ impl ScanArgs {
         };
         Scan {
             columns: (&self.columns).into(),
-            labels: self.label.clone(),
+            labels: NameList::all(&self.label),
             classes: self.classes,
-            weight: self.weight.clone(),
+            weight: self.weight.clone().map(|ColumnName(name)| name),
             nulls: self.nulls,
             keep,
             folds: self.folds.map(usize::from),
             seed: self.seed,
-            by: self.by.clone(),
+            by: self.by.clone().map(|ColumnName(name)| name),
             resources: self.resources.with_temp_dir(self.temp_dir.clone()),
         }
     }
