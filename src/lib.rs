@@ -134,9 +134,9 @@ pub use solve::supervised::LabelKernel;
 pub use solve::{Certificate, Form, Iteration};
 pub use source::{
     ArrowTable, Block, Class, ClassValue, ColumnInfo, ColumnKind, ColumnOrigin, ColumnSelection,
-    Dataset, Difference, FeatureColumn, Features, InputInfo, LabelRead, LabelRequest, Labels,
-    MissingCell, Nulls, OpenedReader, Precision, ReadCost, ReadRequest, ReaderTable, Source, Table,
-    Tally, Unit, Values, WholeLabels, WidenedColumn, matrix_batch,
+    Dataset, Difference, FeatureColumn, Features, FileStamp, InputInfo, LabelRead, LabelRequest,
+    Labels, MissingCell, Nulls, OpenedReader, Precision, ReadCost, ReadRequest, ReaderTable,
+    Source, Table, Tally, Unit, Values, WholeLabels, WidenedColumn, matrix_batch,
 };
 pub use state::{
     About, Checkpoint, CheckpointProgress, FoldChoice, Group, GroupStates, Scan, ScanPlan, State,

@@ -1,6 +1,7 @@
 //! One binary for all tests of the program: they share their helpers and link once.
 
 mod allocation;
+mod attacks;
 mod basis_cli;
 mod class_numbers;
 mod cli;

@@ -11,7 +11,7 @@ use crate::fit::{ColumnOptions, Fit, Plan};
 use crate::model::{InputEntry, Model};
 use crate::sink::write_table;
 use crate::solve::supervised::LabelKernel;
-use crate::source::inputs::check_output;
+use crate::source::inputs::{check_output, is_parquet};
 use crate::source::{Dataset, Precision, Table};
 use crate::staged::check_file;
 use crate::state::{Checkpoint, Scan, State, Statistics};
@@ -28,7 +28,11 @@ pub(super) fn run(args: &FitArgs, talk: &Talk) -> Result<()> {
     check_scores(args.scores_out.as_deref(), &fit, &args.output)?;
     let dataset = Dataset::from_paths(&args.fit.data)?;
     let results = [Some(&args.output), args.state.as_ref(), args.checkpoint.checkpoint.as_ref()];
-    results.into_iter().flatten().try_for_each(|out| dataset.refuse_output(&[], out))?;
+    for out in results.into_iter().flatten() {
+        // Only what ends like data is found by the next reading of a directory.
+        let data: &[String] = if is_parquet(out) { &args.fit.data } else { &[] };
+        dataset.refuse_output(data, out)?;
+    }
     args.scores_out.iter().try_for_each(|out| dataset.refuse_output(&args.fit.data, out))?;
     let (model, checkpoint) = match args.state.is_some() || args.checkpoint.checkpoint.is_some() {
         true => by_state(args, &fit, dataset, talk)?,

@@ -2,7 +2,7 @@
 
 use super::args::ReconstructArgs;
 use super::talk::Talk;
-use super::transform::write;
+use super::transform::{refuse_replacing_model, write};
 use crate::error::Result;
 use crate::model::Model;
 use crate::source::Dataset;
@@ -12,5 +12,6 @@ pub(super) fn run(args: &ReconstructArgs, talk: &Talk) -> Result<()> {
     let data = Dataset::from_paths(&args.data)?;
     let plan = args.options().plan(&model, &data)?;
     data.refuse_output(&args.data, &args.output.output)?;
+    refuse_replacing_model(&args.model, &args.output.output)?;
     write(&plan, &args.output, talk)
 }

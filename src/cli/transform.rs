@@ -1,14 +1,15 @@
 //! `transform`: rows → scores; and what `reconstruct` writes in the same way.
 
-use super::args::{OutputArgs, TransformArgs};
+use super::args::{OutputArgs, TransformArgs, same_file};
 use super::print_json;
 use super::talk::Talk;
 use crate::apply::{ApplyPlan, ApplySummary};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::source::Dataset;
 use crate::words::count;
 use serde_json::json;
+use std::path::Path;
 use std::time::Instant;
 
 pub(super) fn run(args: &TransformArgs, talk: &Talk) -> Result<()> {
@@ -16,7 +17,18 @@ pub(super) fn run(args: &TransformArgs, talk: &Talk) -> Result<()> {
     let data = Dataset::from_paths(&args.data)?;
     let plan = args.options().plan(&model, &data)?;
     data.refuse_output(&args.data, &args.output.output)?;
+    refuse_replacing_model(&args.model, &args.output.output)?;
     write(&plan, &args.output, talk)
+}
+
+/// A model is an input too.
+pub(super) fn refuse_replacing_model(model: &Path, out: &Path) -> Result<()> {
+    match same_file(model, out) {
+        true => {
+            Error::misuse("the output would replace the model that is applied; name another -o")
+        }
+        false => Ok(()),
+    }
 }
 
 /// Runs a second pass and tells what it wrote.

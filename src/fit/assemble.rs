@@ -16,7 +16,7 @@ use crate::solve::spectrum::rank_tolerance;
 use crate::solve::supervised::LabelKernel;
 use crate::solve::{Form, Scaling, Solution, solve};
 use crate::source::{Features, Nulls, Precision, Tally};
-use crate::words::{count, thousands};
+use crate::words::{count, five_digits, thousands};
 use ndarray::Array1;
 use std::collections::BTreeMap;
 
@@ -91,6 +91,11 @@ impl ModelContext<'_> {
     /// Refuses sums that no model can be made of.
     pub(crate) fn check(&self, moments: &Moments, tally: &Tally) -> Result<()> {
         let name = |j: usize| self.features.name(j);
+        let missing = |j: usize| tally.missing.get(&(j as u32)).copied().unwrap_or(0);
+        let unknown = |j: &usize| !moments.mean[*j].is_finite() && missing(*j) < tally.rows;
+        if let Some(j) = (0..moments.mean.len()).find(unknown) {
+            return Err(self.refusal(too_large(&name(j))));
+        }
         if let Some(j) = moments.mean.iter().position(|m| m.is_nan()) {
             return Err(self.refusal(format!(
                 "column '{}' is null in every row and has no mean; leave it out with ⟦exclude⟧",
@@ -108,10 +113,23 @@ impl ModelContext<'_> {
             return Err(self.refusal(format!(
                 "the weights in '{weight}' sum to {}, but they are frequencies (3 means three \
                  equal rows) and must sum to more than 1; scale them to sum to the number of rows",
-                moments.weight
+                five_digits(moments.weight)
             )));
         }
+        self.check_effective_rows(moments.weight, tally.weight_squares)?;
         self.check_range(moments)
+    }
+
+    /// Rows of which one has all the weight are one row, and have no variance but that of rounding.
+    fn check_effective_rows(&self, weight: f64, squares: f64) -> Result<()> {
+        let effective = weight * weight / squares;
+        match &self.weight {
+            Some(column) if squares > 0.0 && effective < 2.0 - 1e-9 => Err(self.refusal(format!(
+                "the weights in '{column}' leave {effective:.2} rows ((Σw)²/Σw²), but a \
+                     variance needs at least 2; one row has nearly all the weight"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn dropped_text(&self, tally: &Tally) -> String {
@@ -135,10 +153,7 @@ impl ModelContext<'_> {
         let d = moments.squares.len();
         if !(0..d).map(reach).sum::<f64>().is_finite() {
             let largest = (0..d).max_by(|a, b| reach(*a).total_cmp(&reach(*b))).unwrap_or(0);
-            return Err(self.refusal(format!(
-                "column '{}' has values so large that their squares overflow; scale it down",
-                self.features.name(largest)
-            )));
+            return Err(self.refusal(too_large(&self.features.name(largest))));
         }
         let lost = |s: &f64| *s > 0.0 && *s < f64::MIN_POSITIVE / f64::EPSILON;
         match moments.squares.iter().position(lost) {
@@ -238,6 +253,10 @@ fn identity_outcome(solution: &Solution, moments: &Moments, columns: Vec<String>
         total_variance: solution.trace / freedom,
         variances: Some(kept().map(|v| v / freedom).collect()),
     }
+}
+
+fn too_large(column: &str) -> String {
+    format!("column '{column}' has values so large that their squares overflow; scale it down")
 }
 
 /// What was met in the rows of a pass: nothing is lost without a line that says so.

@@ -324,6 +324,9 @@ pub struct InputEntry {
     pub rows: u64,
     /// xxHash64 of the footer, in hexadecimal.
     pub footer_hash: String,
+    /// The same of bytes of its data pages; files of earlier versions do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_hash: Option<String>,
 }
 
 impl InputEntry {
@@ -331,7 +334,11 @@ impl InputEntry {
     pub fn is_same(&self, other: &InputEntry) -> bool {
         let content = (self.size, self.rows, &self.footer_hash)
             == (other.size, other.rows, &other.footer_hash);
-        content && (self.rows > 0 || self.path == other.path)
+        let data = match (&self.data_hash, &other.data_hash) {
+            (Some(a), Some(b)) => a == b,
+            _ => true,
+        };
+        content && data && (self.rows > 0 || self.path == other.path)
     }
 
     /// One entry per file.
@@ -341,6 +348,7 @@ impl InputEntry {
             size: f.size,
             rows: f.rows,
             footer_hash: format!("{:016x}", f.footer_hash),
+            data_hash: Some(format!("{:016x}", f.data_hash)),
         };
         table.inputs().iter().map(entry).collect()
     }

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 /// Inputs, to look some up.
 #[derive(Debug, Default)]
 pub(crate) struct InputIndex<'a> {
-    by_content: HashMap<(u64, u64, &'a str), &'a InputEntry>,
+    /// By size, rows and footer, which files without statistics may share.
+    by_content: HashMap<(u64, u64, &'a str), Vec<&'a InputEntry>>,
     by_path: HashMap<&'a str, &'a InputEntry>,
 }
 
@@ -21,16 +22,16 @@ impl<'a> InputIndex<'a> {
 
     fn add(&mut self, entry: &'a InputEntry) {
         let content = (entry.size, entry.rows, entry.footer_hash.as_str());
-        self.by_content.entry(content).or_insert(entry);
+        self.by_content.entry(content).or_default().push(entry);
         self.by_path.entry(&entry.path).or_insert(entry);
     }
 
     /// The name under which its content is there.
     pub(crate) fn known(&self, entry: &InputEntry) -> Option<&'a str> {
         let content = (entry.size, entry.rows, entry.footer_hash.as_str());
-        let of_content = self.by_content.get(&content);
-        let same = [self.by_path.get(entry.path.as_str()), of_content];
-        let same = same.into_iter().flatten().find(|e| e.is_same(entry));
+        let of_path = self.by_path.get(entry.path.as_str());
+        let of_content = self.by_content.get(&content).into_iter().flatten();
+        let same = of_path.into_iter().chain(of_content).find(|e| e.is_same(entry));
         same.map(|e| e.path.as_str())
     }
 

@@ -84,6 +84,18 @@ pub struct Tally {
     /// The values of labels that have few, all of them whole numbers.
     #[serde(default, skip_serializing_if = "WholeLabels::is_empty")]
     pub whole_labels: WholeLabels,
+    /// Σw², of rows with weights; 0 without.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub weight_squares: f64,
+}
+
+fn is_zero(x: &f64) -> bool {
+    *x == 0.0
+}
+
+/// Σw² of the rows of a block.
+pub(super) fn weight_squares(weights: Option<&Array1<f64>>) -> f64 {
+    weights.map_or(0.0, |w| w.iter().map(|w| w * w).sum())
 }
 
 impl Tally {
@@ -103,6 +115,7 @@ impl Tally {
         self.rows += other.rows;
         self.dropped += other.dropped;
         self.unlabelled += other.unlabelled;
+        self.weight_squares += other.weight_squares;
         for (feature, count) in other.missing {
             *self.missing.entry(feature).or_default() += count;
         }
@@ -118,6 +131,7 @@ impl Tally {
         self.rows = self.rows.saturating_sub(part.rows);
         self.dropped = self.dropped.saturating_sub(part.dropped);
         self.unlabelled = self.unlabelled.saturating_sub(part.unlabelled);
+        self.weight_squares = (self.weight_squares - part.weight_squares).max(0.0);
         // Which of them are left is not known.
         self.whole_labels.forget();
         let both = [(&mut self.missing, &part.missing), (&mut self.rounded, &part.rounded)];

@@ -11,6 +11,7 @@
 //!
 //! Rows of blocks, and so of a tally, are counted once per feature here: they are for progress.
 
+use super::block::weight_squares;
 use super::spool::Spool;
 use super::table::{ReadRequest, Table};
 use super::{Block, Nulls, Source, Tally, Unit, Values};
@@ -116,6 +117,8 @@ impl<'a> Columnwise<'a> {
             unlabelled: 0,
             missing: shift(block.tally.missing),
             rounded: shift(block.tally.rounded),
+            // Every group has the same rows.
+            weight_squares: if unit == 0 { weight_squares(block.weights.as_ref()) } else { 0.0 },
             ..Tally::default()
         };
         Ok(match &self.kept {

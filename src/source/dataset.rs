@@ -5,6 +5,7 @@
 //! ([`SchemaMerge`]). Which differences matter is decided later, when the columns are chosen. The
 //! directories of the files may add columns of their own ([`PartitionKeys`]).
 
+use super::content::FileStamp;
 use super::footer::{Footer, RowGroupInfo};
 use super::id_columns::{FooterIds, pandas_index};
 use super::inputs::{self, Input};
@@ -83,9 +84,9 @@ impl Dataset {
         let mut ids = FooterIds::default();
         let mut merge = SchemaMerge::default();
         for (index, input) in inputs.iter().enumerate() {
-            let footer = Footer::read(&input.path)?;
+            let (file, footer) = Footer::open(&input.path)?;
             let columns = footer.columns(&input.path)?;
-            let (info, row_groups) = footer.info(input)?;
+            let (info, row_groups) = footer.info(&file, input)?;
             ids.add(&footer, &columns);
             dataset.add_index(pandas_index(footer.arrow.schema()));
             dataset.files.push(info);
@@ -181,9 +182,15 @@ impl Dataset {
 
 /// Refuses an output that would replace an input.
 pub(crate) fn refuse_replacing(inputs: &[InputInfo], out: &Path) -> Result<()> {
+    let Ok(there) = std::fs::metadata(out).map(|found| FileStamp::of(&found)) else {
+        return Ok(());
+    };
     let full = |path: &Path| std::fs::canonicalize(path).ok();
     let Some(out) = full(out) else { return Ok(()) };
-    let replaced = |f: &&InputInfo| full(&f.path).is_some_and(|p| p.starts_with(&out));
+    let replaced = |f: &&InputInfo| {
+        // By any name of it, or as a part of what is there.
+        f.stamp.is_same_file(&there) || full(&f.path).is_some_and(|p| p.starts_with(&out))
+    };
     match inputs.iter().find(replaced) {
         None => Ok(()),
         Some(input) => Error::misuse(format!(

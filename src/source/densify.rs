@@ -6,7 +6,7 @@
 //! Scalar tables are dense in F order (a column is a copy), vector columns in C order (a row is a
 //! copy); everything downstream takes both.
 
-use super::block::{Block, Nulls, Precision, Tally, Values};
+use super::block::{Block, Nulls, Precision, Tally, Values, weight_squares};
 use super::direct::Elements;
 use super::features::{FeatureColumn, Features};
 use super::grid::{Cells, Grid, Numeric, Order, Target};
@@ -116,6 +116,7 @@ impl Densify<'_> {
         let block = Block { values: wrap(values), weights, labels, missing, kept, tally };
         let mut block = self.apply_policy(block, &unlabelled, first_row)?;
         block.tally.whole_labels = block.labels.as_ref().map(WholeLabels::of).unwrap_or_default();
+        block.tally.weight_squares = weight_squares(block.weights.as_ref());
         Ok(block)
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Held: a parsed footer, some hundred bytes per column and row group, until its users drop it.
 
+use super::content::{FileStamp, data_hash};
 use super::inputs::{Input, conversion, foreign_format};
 use super::nested::{NestedField, nested_fields};
 pub(crate) use super::table::ColumnKind;
@@ -36,6 +37,8 @@ pub(crate) struct Footer {
     pub arrow: ArrowReaderMetadata,
     /// Bytes on disk.
     pub size: u64,
+    /// Which file it is of.
+    pub stamp: FileStamp,
     /// xxHash64 of its bytes.
     pub hash: u64,
     /// Made when first asked for.
@@ -102,6 +105,11 @@ impl FileColumns {
 impl Footer {
     /// Opens a file and reads its footer.
     pub(crate) fn read(path: &Path) -> Result<Footer> {
+        Footer::open(path).map(|(_, footer)| footer)
+    }
+
+    /// The same, with the file.
+    pub(super) fn open(path: &Path) -> Result<(File, Footer)> {
         // Opening a pipe would wait for somebody to write to it.
         if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
             let problem =
@@ -109,11 +117,13 @@ impl Footer {
             return Err(Error::data(Place::file(path), problem));
         }
         let file = File::open(path).map_err(Error::io("open", path))?;
-        Footer::of(&file, path)
+        let footer = Footer::of(&file, path)?;
+        Ok((file, footer))
     }
 
     /// Reads the footer of an open file.
     pub(crate) fn of(file: &File, path: &Path) -> Result<Footer> {
+        let stamp = FileStamp::of_file(file, path)?;
         let (bytes, size) = footer_bytes(file, path)?;
         let hash = twox_hash::XxHash64::oneshot(0, &bytes);
         let options = ArrowReaderOptions::new()
@@ -124,7 +134,7 @@ impl Footer {
             let metadata: ParquetMetaData = ParquetMetaDataReader::decode_metadata(&bytes)?;
             ArrowReaderMetadata::try_new(Arc::new(metadata), options)
         })?;
-        Ok(Footer { arrow, size, hash, columns: Arc::default() })
+        Ok(Footer { arrow, size, stamp, hash, columns: Arc::default() })
     }
 
     /// Bytes it takes once parsed.
@@ -216,7 +226,11 @@ impl Footer {
     }
 
     /// The file and its row groups, if the footer does not contradict itself.
-    pub(super) fn info(&self, input: &Input) -> Result<(InputInfo, Vec<RowGroupInfo>)> {
+    pub(super) fn info(
+        &self,
+        file: &File,
+        input: &Input,
+    ) -> Result<(InputInfo, Vec<RowGroupInfo>)> {
         let metadata = self.arrow.metadata();
         let mut row_groups = Vec::with_capacity(metadata.num_row_groups());
         for group in metadata.row_groups() {
@@ -238,8 +252,10 @@ impl Footer {
             return Err(Error::data(Place::file(&input.path), problem));
         }
         let Input { path, relative } = input.clone();
-        let (size, footer_hash) = (self.size, self.hash);
-        Ok((InputInfo { path, relative, size, rows, footer_hash }, row_groups))
+        let Footer { size, stamp, hash: footer_hash, .. } = *self;
+        let data_hash = data_hash(file, metadata, size, &path)?;
+        let info = InputInfo { path, relative, size, rows, footer_hash, data_hash, stamp };
+        Ok((info, row_groups))
     }
 }
 

@@ -5,6 +5,7 @@
 //! own temporary files).
 
 use crate::error::{Error, Place, Result};
+use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -205,41 +206,57 @@ pub(crate) fn is_parquet(path: &Path) -> bool {
     path.extension().is_some_and(known)
 }
 
-/// All Parquet files below a directory. Links are followed, but into no directory that is already
-/// being listed: a link to one of those would never end.
+/// All Parquet files below a directory. Links are followed, but into no directory twice: links to
+/// directories above them would never end, and to one beside them count its rows again.
 fn walk(dir: &Path, root: &Path) -> Result<Vec<Input>> {
     let mut found = Vec::new();
-    walk_into(dir, root, &mut Vec::new(), &mut found)?;
+    walk_into(dir, root, &mut HashSet::new(), &mut found)?;
     Ok(found)
 }
 
 fn walk_into(
     dir: &Path,
     root: &Path,
-    above: &mut Vec<(u64, u64)>,
+    seen: &mut HashSet<(u64, u64)>,
     found: &mut Vec<Input>,
 ) -> Result<()> {
     let listed = std::fs::metadata(dir).map_err(Error::io("list", dir))?;
-    let identity = (listed.dev(), listed.ino());
-    if above.contains(&identity) {
+    if !seen.insert((listed.dev(), listed.ino())) {
         return Ok(());
     }
-    above.push(identity);
-    for entry in std::fs::read_dir(dir).map_err(Error::io("list", dir))? {
-        let path = entry.map_err(Error::io("list", dir))?.path();
+    for path in listed_paths(dir)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with(HIDDEN) {
             continue;
         }
-        if path.is_dir() {
-            walk_into(&path, root, above, found)?;
+        // Not `is_dir`, which is false for what cannot be looked at.
+        let is_dir = match std::fs::metadata(&path) {
+            Ok(found) => found.is_dir(),
+            // A link to nothing that would be read.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && !is_parquet(&path) => continue,
+            Err(e) => return Err(Error::io("list", &path)(e)),
+        };
+        if is_dir {
+            walk_into(&path, root, seen, found)?;
         } else if is_parquet(&path) {
             let relative = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
             found.push(Input { path, relative });
         }
     }
-    above.pop();
     Ok(())
+}
+
+/// What is in a directory, links last: a directory that is there twice is read under its own name.
+fn listed_paths(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(dir).map_err(Error::io("list", dir))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::io("list", dir))?;
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        paths.push((is_link, entry.path()));
+    }
+    paths.sort();
+    Ok(paths.into_iter().map(|(_, path)| path).collect())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use super::batch_reader::batch_of;
 use super::block::Block;
+use super::content::FileStamp;
 use super::dataset::Dataset;
 use super::densify::{Densify, Floats, Incoming};
 use super::direct::{DirectColumn, DirectVector};
@@ -71,10 +72,10 @@ impl ParquetSource {
     fn open(&self, file: usize) -> Result<(Pread, Footer)> {
         let info = &self.files[file];
         let handle = File::open(&info.path).map_err(Error::io("open", &info.path))?;
+        unchanged(&handle, info)?;
         let footer = self.footer(file, &handle)?;
         if footer.hash != info.footer_hash || footer.size != info.size {
-            let problem = "changed while it was being read; run again when nothing writes to it";
-            return Err(Error::data(Place::file(&info.path), problem));
+            return Err(changed(info));
         }
         Ok((Pread { file: Arc::new(handle), len: info.size }, footer))
     }
@@ -92,6 +93,20 @@ impl ParquetSource {
         kept.push_back((file, footer.clone()));
         Ok(footer)
     }
+}
+
+/// Refuses a file that is not the one whose footer was read, or that was written to since: whatever
+/// of it is cached, its rows would be of two files.
+fn unchanged(file: &File, info: &InputInfo) -> Result<()> {
+    match FileStamp::of_file(file, &info.path)? == info.stamp {
+        true => Ok(()),
+        false => Err(changed(info)),
+    }
+}
+
+fn changed(info: &InputInfo) -> Error {
+    let problem = "changed while it was being read; run again when nothing writes to it";
+    Error::data(Place::file(&info.path), problem)
 }
 
 impl Source for ParquetSource {
@@ -132,6 +147,7 @@ impl Source for ParquetSource {
             keys,
             densify: Densify { request, positions, path: &info.path },
             unit,
+            info,
             row_groups: row_groups.clone(),
             group_rows: &self.cut.group_rows[unit.input],
             rows,
@@ -161,6 +177,7 @@ struct UnitBlocks<'a> {
     keys: &'a PartitionKeys,
     densify: Densify<'a>,
     unit: &'a Unit,
+    info: &'a InputInfo,
     row_groups: Range<usize>,
     /// Rows of each row group of the file.
     group_rows: &'a [u64],
@@ -255,8 +272,12 @@ impl Iterator for UnitBlocks<'_> {
         if rows == 0 || self.failed {
             return None;
         }
-        let block = self.next_block(rows);
+        let mut block = self.next_block(rows);
         self.done += rows as u64;
+        if self.done == self.unit.rows || block.is_err() {
+            // What was read may be of two versions, and what cannot be decoded, too.
+            block = unchanged(&self.file.file, self.info).and(block);
+        }
         self.failed = block.is_err();
         Some(block)
     }

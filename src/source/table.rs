@@ -13,6 +13,7 @@
 
 use super::block::{Nulls, Precision};
 use super::column_choice::ColumnIndex;
+use super::content::FileStamp;
 use super::features::Features;
 use super::id_columns::pandas_index;
 use super::labels::LabelRequest;
@@ -224,8 +225,12 @@ pub struct InputInfo {
     pub size: u64,
     /// Rows in it.
     pub rows: u64,
-    /// xxHash64 of the footer's bytes, by which the same content is known again.
+    /// xxHash64 of the footer's bytes.
     pub footer_hash: u64,
+    /// xxHash64 of bytes of the data pages: with the footer's, what its content is known by.
+    pub data_hash: u64,
+    /// Which file it was when the footer was read.
+    pub stamp: FileStamp,
 }
 
 /// How a column of one input differs from the first input's.

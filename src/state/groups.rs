@@ -203,7 +203,8 @@ impl<'t> ScanPlan<'t> {
             part.labels = self.labels_behind(&rows, &ids, &classes);
             let n = rows.len() as u64;
             let whole_labels = part.labels.as_ref().map(WholeLabels::of).unwrap_or_default();
-            let mut tally = Tally { rows: n, whole_labels, ..Tally::default() };
+            let weight_squares = part.weights.iter().flatten().map(|w| w * w).sum();
+            let mut tally = Tally { rows: n, whole_labels, weight_squares, ..Tally::default() };
             for cell in &part.missing {
                 *tally.missing.entry(cell.feature).or_default() += 1;
             }
