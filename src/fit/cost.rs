@@ -11,6 +11,8 @@
 //! | | | sums below 1,024 features | (w + 1) × (8d² + …), six times that where cells take means |
 //! | | | one shared S from there on | 8d², w + 1 blocks waiting (8·b·d), blocks gathered 8·1024·d |
 //! | | decompose | matrix, vectors, work area | 32d² |
+//! | primal, precision full | stream | factors | (w + 1) × (8d² + …), whatever d |
+//! | | decompose | factor, vectors, residuals | 40d² |
 //! | spca | stream | sums of labels | (w + 1) × 8·r·d, with S where variances are wanted |
 //! | | decompose | the smaller side | 32·min(d, r)² |
 //! | dual | stream | groups | (24·t + 8·(w + 1))·n·g, n·g about a million |
@@ -138,6 +140,7 @@ impl Workload {
             _ if self.basis.is_some() => &[Form::Basis],
             (Some(kernel), _) => kernel.route.forms(),
             (None, Some(_)) => &[Form::Primal, Form::Dual],
+            (None, None) if self.precision == Precision::Full => &[Form::Primal],
             (None, None) => &[Form::Primal, Form::Dual, Form::Randomized],
         };
         forms.iter().map(|form| self.form(*form, budget)).collect()
@@ -297,8 +300,8 @@ impl Workload {
             true => LabelSumsKind::Classes(ClassLimit::of(l.vectors as usize)),
             false => LabelSumsKind::linear(l.vectors as usize),
         });
-        let (features, nulls) = (self.d as usize, self.nulls);
-        SumsKind { features, covariance, nulls, labels, threads: 1, around: None }
+        let (features, nulls, precision) = (self.d as usize, self.nulls, self.precision);
+        SumsKind { features, covariance, precision, nulls, labels, threads: 1, around: None }
     }
 
     /// A pass that adds up: blocks on their way, and the sums they go to.
@@ -331,8 +334,12 @@ impl Workload {
         let d = self.d;
         let stream = self.reading("streaming", threads, d);
         let stream = self.adding_up(stream, self.sums(true, None), threads);
-        let matrix = format!("{d} × {d} matrix, vectors and work area");
-        let decompose = Phase::new("decomposition").hold(matrix, crate::solve::bytes(d));
+        let (what, bytes) = match self.precision {
+            Precision::Full => ("factor", crate::solve::factor::bytes(d)),
+            _ => ("matrix", crate::solve::bytes(d)),
+        };
+        let matrix = format!("{d} × {d} {what}, vectors and work area");
+        let decompose = Phase::new("decomposition").hold(matrix, bytes);
         vec![stream, decompose, self.writing(self.k())]
     }
 
@@ -475,6 +482,7 @@ pub(super) fn with_means(sums: SumsKind) -> SumsKind {
 fn sums_text(sums: &SumsKind) -> String {
     let d = sums.features;
     match &sums.labels {
+        None if sums.is_factor() => format!("factors of {d} × {d} products"),
         None if sums.is_shared() => format!("the {d} × {d} sum of products"),
         None => format!("sums of {d} × {d} products"),
         Some(LabelSumsKind::Classes(limit)) => {

@@ -43,6 +43,18 @@ fn whole_number_label(label: &str, values: &[i64], scanned: bool) -> String {
     )
 }
 
+fn inaccurate(accurate: usize, kept: usize, full: bool) -> String {
+    let beyond = match (accurate + 1, kept) {
+        (from, to) if from == to => format!("the eigenvalue of component {to} is"),
+        (from, to) => format!("the eigenvalues of components {from} to {to} are"),
+    };
+    let why = match full {
+        false => "products of such numbers round too much for it; ⟦precision=full⟧ does without",
+        true => "they are near the rounding of the numbers themselves",
+    };
+    format!("{beyond} not known to 1e-6 of their own size: {why}")
+}
+
 impl Note {
     /// The sentence, options marked for [`crate::error::phrase`].
     pub fn sentence(&self) -> String {
@@ -155,6 +167,9 @@ impl Note {
                 "ΘᵀKΘ differs from I by {by:.1e}: the last components are near rounding, ask for \
                  fewer with ⟦components⟧"
             ),
+            Note::InaccurateComponents { accurate, kept, full } => {
+                inaccurate(*accurate, *kept, *full)
+            }
             Note::MixedError(error) => {
                 format!("products in f32, largest relative error of those checked {error:.1e}")
             }

@@ -35,7 +35,7 @@ impl ColumnLayout {
         let roots = footer.roots();
         let (mut direct, mut vectors) = (Vec::new(), Vec::new());
         let doubles =
-            request.precision == Precision::Exact && Densify::by_column(&request.features);
+            request.precision != Precision::Mixed && Densify::by_column(&request.features);
         let origin = |column: &FeatureColumn, root: usize| {
             let first = roots.leaves[root];
             if let Some(leaf) = direct::leaf(footer, root, first).filter(|_| doubles) {

@@ -94,7 +94,8 @@ pub(crate) struct FitSpec {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) nulls: Nulls,
 
-    /// Arithmetic of the products; mixed needs f32 features.
+    /// Arithmetic of the products; mixed needs f32 features, full keeps the digits of small
+    /// components.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) precision: Precision,
 
