@@ -142,7 +142,7 @@ fn small_components_are_directions_of_their_variance() {
 fn exact_says_what_it_does_not_know_and_who_does() {
     let dir = Workdir::new();
     let (cancer, six) = (data("breast_cancer"), data("six"));
-    let note = "not known to 1e-6 of their own size";
+    let note = "eigenvalues not known to 1e-6 of their own size";
     let run = dir.ok(&["fit", &cancer, "--exclude", "w", "-o", "m", "-k", "all"]);
     assert!(run.stderr.contains(note) && run.stderr.contains("--precision full"), "{}", run.stderr);
     let page = dir.ok(&["inspect", "m"]).stdout;

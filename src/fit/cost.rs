@@ -11,8 +11,7 @@
 //! | | | sums below 1,024 features | (w + 1) × (8d² + …), six times that where cells take means |
 //! | | | one shared S from there on | 8d², w + 1 blocks waiting (8·b·d), blocks gathered 8·1024·d |
 //! | | decompose | matrix, vectors, work area | 32d² |
-//! | primal, precision full | stream | factors | (w + 1) × (8d² + …), whatever d |
-//! | | decompose | factor, vectors, residuals | 40d² |
+//! | | | of precision full | (w + 1) × (8d² + …) whatever d; to decompose 40d² |
 //! | spca | stream | sums of labels | (w + 1) × 8·r·d, with S where variances are wanted |
 //! | | decompose | the smaller side | 32·min(d, r)² |
 //! | dual | stream | groups | (24·t + 8·(w + 1))·n·g, n·g about a million |
@@ -271,8 +270,7 @@ impl Workload {
         if let Some((n, r)) = self.labels.and_then(|labels| labels.given) {
             let bytes = 8u64.saturating_mul(n).saturating_mul(n + r);
             let hold = |phase: Phase| phase.hold("the kernel over labels and its factor", bytes);
-            let after = phases.into_iter().map(hold);
-            phases = std::iter::once(factoring(n)).chain(after).collect();
+            phases = std::iter::once(factoring(n)).chain(phases.into_iter().map(hold)).collect();
         }
         MemoryPlan { phases }
     }
@@ -334,12 +332,10 @@ impl Workload {
         let d = self.d;
         let stream = self.reading("streaming", threads, d);
         let stream = self.adding_up(stream, self.sums(true, None), threads);
-        let (what, bytes) = match self.precision {
-            Precision::Full => ("factor", crate::solve::factor::bytes(d)),
-            _ => ("matrix", crate::solve::bytes(d)),
+        let decompose = match self.precision {
+            Precision::Full => decomposition("factor", d, crate::solve::factor::bytes(d)),
+            _ => decomposition("matrix", d, crate::solve::bytes(d)),
         };
-        let matrix = format!("{d} × {d} {what}, vectors and work area");
-        let decompose = Phase::new("decomposition").hold(matrix, bytes);
         vec![stream, decompose, self.writing(self.k())]
     }
 
@@ -352,11 +348,7 @@ impl Workload {
         let held = with_means(sums.clone()).bytes(0);
         let stream = self.adding_up(self.reading("streaming", threads, d), sums, threads);
         let side = if form == Form::Primal { d } else { shape.vectors };
-        let decompose = Phase::new("decomposition")
-            .hold(
-                format!("{side} × {side} matrix, vectors and work area"),
-                crate::solve::bytes(side),
-            )
+        let decompose = decomposition("matrix", side, crate::solve::bytes(side))
             // The sums, and M made of them.
             .hold("sums", held.saturating_add(8 * shape.vectors * d));
         vec![stream, decompose, self.writing(self.k().min(shape.vectors))]
@@ -395,8 +387,7 @@ impl Workload {
                 )
                 .hold(format!("the {n} × {n} Gram matrix"), square),
         );
-        let matrix = format!("{n} × {n} matrix, vectors and work area");
-        phases.push(Phase::new("decomposition").hold(matrix, crate::solve::bytes(n)));
+        phases.push(decomposition("matrix", n, crate::solve::bytes(n)));
         // Loadings and eigenvectors, each with a copy.
         let loadings = 16u64.saturating_mul(k).saturating_mul(d + n).saturating_add(moments);
         phases.push(
@@ -458,6 +449,10 @@ impl Workload {
             forms.iter().any(|form| work.memory(*form, threads).peak_bytes() <= budget.bytes.0)
         })
     }
+}
+
+fn decomposition(of: &str, side: u64, bytes: u64) -> Phase {
+    Phase::new("decomposition").hold(format!("{side} × {side} {of}, vectors and work area"), bytes)
 }
 
 /// Bytes that one more fold of a scan takes: its S, once per unit in flight and the total.

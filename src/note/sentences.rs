@@ -44,15 +44,13 @@ fn whole_number_label(label: &str, values: &[i64], scanned: bool) -> String {
 }
 
 fn inaccurate(accurate: usize, kept: usize, full: bool) -> String {
-    let beyond = match (accurate + 1, kept) {
-        (from, to) if from == to => format!("the eigenvalue of component {to} is"),
-        (from, to) => format!("the eigenvalues of components {from} to {to} are"),
-    };
+    let beyond: Vec<usize> = (accurate + 1..=kept).collect();
+    let beyond = ranges(&beyond);
     let why = match full {
         false => "products of such numbers round too much for it; ⟦precision=full⟧ does without",
         true => "they are near the rounding of the numbers themselves",
     };
-    format!("{beyond} not known to 1e-6 of their own size: {why}")
+    format!("eigenvalues not known to 1e-6 of their own size, components {beyond}: {why}")
 }
 
 impl Note {
