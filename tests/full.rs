@@ -151,6 +151,8 @@ fn exact_says_what_it_does_not_know_and_who_does() {
     assert!(!few.stderr.contains(note), "{}", few.stderr);
     let all = dir.ok(&["fit", &six, "-o", "m", "-k", "all"]);
     assert!(!all.stderr.contains(note), "{}", all.stderr);
+    let mean = dir.ok(&["fit", &six, "-o", "m", "-k", "all", "--no-center"]);
+    assert!(mean.stderr.contains("components 2 to 6: products"), "{}", mean.stderr);
     let full = ["fit", &data("rotated"), "-o", "m", "-k", "all", "--precision", "full"];
     let run = dir.ok(&full);
     assert!(run.stderr.contains("near the rounding of the numbers themselves"), "{}", run.stderr);

@@ -1,8 +1,8 @@
 //! Mean and a triangular factor of the centred co-moment, in one pass: S = RᵀR, and S is never
 //! formed.
 //!
-//! Enters: blocks. Leaves: [`FactoredCoMoment`]. Holds R (8d²), μ, one centred copy of a block and
-//! a work area of 256·d bytes.
+//! Enters: blocks. Leaves: [`FactoredCoMoment`]. Holds R (8d²), μ, two copies of a block and a work
+//! area of 256·d bytes.
 //!
 //! Products square what they multiply: of two features whose deviations are 1e-8 apart, S keeps
 //! none of the smaller one's digits beside the larger one's, R keeps them all. Legend, for a block
@@ -54,8 +54,10 @@ enum Problem {
 }
 
 /// What is said of a part that should be taken out of a factor.
-pub(crate) const NOT_SUBTRACTED: &str = "nothing can be taken out of sums of ⟦precision=full⟧: what is left would have lost the digits \
-     that they are kept for; keep a state per part and merge those that stay";
+pub(crate) const NOT_SUBTRACTED: &str = concat!(
+    "nothing can be taken out of sums of ⟦precision=full⟧: what is left would have lost the ",
+    "digits that they are kept for; keep a state per part and merge those that stay",
+);
 
 impl TriangularCovariance {
     /// Of no rows yet.
@@ -206,7 +208,8 @@ impl Accumulate for TriangularCovariance {
 
     fn bytes(Shape { features: d, rows, .. }: Shape) -> u64 {
         let work = if rows == 0 { 0 } else { blas::absorb_bytes(d) };
-        let held = d.saturating_mul(d).saturating_add(d.saturating_mul(rows + 4));
+        // A block in C order is copied into one in F order.
+        let held = d.saturating_mul(d).saturating_add(d.saturating_mul(2 * rows + 4));
         8u64.saturating_mul(held).saturating_add(work)
     }
 }

@@ -303,16 +303,22 @@ fn model_notes(model: &Model, asked: Components) -> Vec<Note> {
         residual: certificate.max_residual,
     }));
     notes.extend(certificate.mixed_error.map(Note::MixedError));
-    notes.extend(inaccurate(header));
+    notes.extend(inaccurate(header, asked));
     notes
 }
 
 /// Components that are kept and not known to six digits; f32 products have a note of their own.
-fn inaccurate(header: &Header) -> Option<Note> {
-    let (accurate, kept) = (header.certificate.accurate_components?, header.selection.kept);
+///
+/// Of uncentred rows whose mean is large products see nothing else, and keep nothing else.
+fn inaccurate(header: &Header, asked: Components) -> Option<Note> {
+    let accurate = header.certificate.accurate_components?;
     let full = header.precision == Precision::Full;
-    let told = accurate < kept && header.precision != Precision::Mixed;
-    told.then_some(Note::InaccurateComponents { accurate, kept, full })
+    let wanted = match asked {
+        Components::All if !header.center && !full => header.features.len(),
+        _ => header.selection.kept,
+    };
+    let told = accurate < wanted && header.precision != Precision::Mixed;
+    told.then_some(Note::InaccurateComponents { accurate, wanted, full })
 }
 
 /// What rows do along directions that were found in others.

@@ -76,7 +76,7 @@ fn a_factor_is_held_per_unit_whatever_the_features() {
         let factors = bytes(&all, "streaming", &format!("factors of {d} × {d}"));
         assert_eq!(factors, units * 8 * (d * d + 4 * d));
         let b = block_rows(d as usize) as u64;
-        assert_eq!(bytes(&all, "streaming", "batches"), t * ((16 + 8) * b * d + 256 * d));
+        assert_eq!(bytes(&all, "streaming", "batches"), t * ((16 + 16) * b * d + 256 * d));
         let decomposed = bytes(&all, "decomposition", &format!("{d} × {d} factor"));
         assert_eq!(decomposed, 40 * d * (d + 1));
         let means = Workload { nulls: Nulls::Mean, ..full };

@@ -229,8 +229,8 @@ pub enum Note {
     InaccurateComponents {
         /// Components that are.
         accurate: usize,
-        /// Components kept.
-        kept: usize,
+        /// Components wanted.
+        wanted: usize,
         /// True under full precision, which there is nothing beyond.
         full: bool,
     },

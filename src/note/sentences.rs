@@ -43,8 +43,8 @@ fn whole_number_label(label: &str, values: &[i64], scanned: bool) -> String {
     )
 }
 
-fn inaccurate(accurate: usize, kept: usize, full: bool) -> String {
-    let beyond: Vec<usize> = (accurate + 1..=kept).collect();
+fn inaccurate(accurate: usize, wanted: usize, full: bool) -> String {
+    let beyond: Vec<usize> = (accurate + 1..=wanted).collect();
     let beyond = ranges(&beyond);
     let why = match full {
         false => "products of such numbers round too much for it; ⟦precision=full⟧ does without",
@@ -165,8 +165,8 @@ impl Note {
                 "ΘᵀKΘ differs from I by {by:.1e}: the last components are near rounding, ask for \
                  fewer with ⟦components⟧"
             ),
-            Note::InaccurateComponents { accurate, kept, full } => {
-                inaccurate(*accurate, *kept, *full)
+            Note::InaccurateComponents { accurate, wanted, full } => {
+                inaccurate(*accurate, *wanted, *full)
             }
             Note::MixedError(error) => {
                 format!("products in f32, largest relative error of those checked {error:.1e}")

@@ -55,12 +55,12 @@ fn evidence(lambda: &[f64], n: f64) -> Vec<f64> {
     let mut rests = lambda.to_vec();
     (0..d - 1).rev().for_each(|k| rests[k] += rests[k + 1]);
     let mut out = Vec::with_capacity(d - 1);
-    for k in 1..d {
+    for (k, rest) in rests.iter().enumerate().skip(1) {
         let new = k - 1;
         let half = (d - new) as f64 / 2.0;
         log_prior += libm::lgamma(half) - half * PI.ln() - LN_2;
         log_kept += lambda[new].ln();
-        let v = (rests[k] / (d - k) as f64).max(f64::MIN_POSITIVE);
+        let v = (rest / (d - k) as f64).max(f64::MIN_POSITIVE);
         // Pairs (i, new) move from the tail, where λ̂_j = v, to the kept ones, where λ̂_j = λ_j.
         for (i, tail) in tails.iter_mut().enumerate() {
             *tail -= gap(i, new);
