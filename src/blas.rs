@@ -11,11 +11,16 @@
 //! | [`eigh`] | dsyevd, dsyevr where its work area would not fit | A = VΛVᵀ |
 //! | [`solve_spd`] | dposv | A X = B |
 //! | `orthonormalise` | dgeqrf, dorgqr | W = RᵀQ |
+//! | `absorb_rows`, `absorb_triangle` | dgeqrt, dtpqrt | [R; Y] → R |
+//! | `singular_values` | dgejsv | R = UΣVᵀ |
 
 mod lapack;
+mod qr;
 
 pub use lapack::eigh;
 pub(crate) use lapack::{eigh_bytes, orthonormalise, solve_spd};
+pub(crate) use qr::{absorb_bytes, absorb_rows, absorb_triangle, triangle_of};
+pub(crate) use qr::{singular_bytes, singular_values};
 
 use crate::error::{Error, Result};
 use crate::words::thousands;

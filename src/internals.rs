@@ -2,9 +2,9 @@
 
 pub use crate::accumulate::{
     Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, CrossMoment,
-    CrossMoments, FeatureMoments, FirstPass, Gram, GramSums, ImputedCovariance, LabelMap,
-    LabelMoments, LabelSumsKind, Moments, Parts, Product, Scaling, Shape, Sketch, Stored, Sums,
-    SumsKind, SumsResult, TiledCovariance,
+    CrossMoments, FactoredCoMoment, FeatureMoments, FirstPass, Gram, GramSums, ImputedCovariance,
+    LabelMap, LabelMoments, LabelSumsKind, Moments, Parts, Product, Scaling, SecondMoment, Shape,
+    Sketch, Stored, Sums, SumsKind, SumsResult, TiledCovariance, TriangularCovariance,
 };
 pub use crate::blas::{eigh, parallel, serial, syrk};
 pub use crate::budget::keep_freed_memory;

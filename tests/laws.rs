@@ -3,9 +3,9 @@
 use crate::oracle::two_pass;
 use eigenstream::internals::{
     Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, CrossMoment,
-    CrossMoments, FeatureMoments, FirstPass, Gram, GramSums, ImputedCovariance, LabelMap,
-    LabelMoments, LabelSumsKind, Moments, Parts, Product, Scaling, Sketch, Stored, Sums, SumsKind,
-    SumsResult, TiledCovariance,
+    CrossMoments, FactoredCoMoment, FeatureMoments, FirstPass, Gram, GramSums, ImputedCovariance,
+    LabelMap, LabelMoments, LabelSumsKind, Moments, Parts, Product, Scaling, SecondMoment, Sketch,
+    Stored, Sums, SumsKind, SumsResult, TiledCovariance, TriangularCovariance,
 };
 use eigenstream::internals::{InMemory, Watch};
 use eigenstream::{
@@ -209,6 +209,22 @@ impl Told for CoMoment {
     }
 }
 
+/// Of a factor its products: two factors of the same rows may differ by a rotation.
+impl Told for FactoredCoMoment {
+    fn told(&self) -> Numbers {
+        self.moments.told().matrix(&self.r.t().dot(&self.r))
+    }
+}
+
+impl Told for SecondMoment {
+    fn told(&self) -> Numbers {
+        match self {
+            SecondMoment::Product(s) => s.told(),
+            SecondMoment::Factor(r) => r.told(),
+        }
+    }
+}
+
 impl Told for ClassMoments {
     fn told(&self) -> Numbers {
         let mut numbers = self.moments.told().matrix(&self.m);
@@ -342,18 +358,22 @@ impl Pieces<'_> {
         let back: Vec<usize> = (0..d).map(|j| (j + d - 1) % d.max(1)).collect();
         let mut turned = straight.clone();
         turned.reorder(&there);
-        assert!(
-            turned
-                .spread()
-                .iter()
-                .zip(&there)
-                .all(|(v, j)| { v.to_bits() == straight.spread()[*j].to_bits() })
-        );
+        let near = |(v, j): (&f64, &usize)| {
+            let before = straight.spread()[*j];
+            v.to_bits() == before.to_bits() || (v - before).abs() <= 1e-13 * before
+        };
+        assert!(turned.spread().iter().zip(&there).all(near));
         turned.reorder(&back);
-        assert_eq!(expected.bits(), turned.finish().told().bits(), "there and back again");
+        // There and back again: to the last bit, but for what is factored anew.
+        let around = 64.0 * f64::EPSILON * self.weight * self.offset;
+        turned.finish().told().near(&expected, 64.0 * f64::EPSILON, around);
         let mut rest = fresh();
         rest.update((self.block)(middle..end));
         straight.subtract(rest);
+        // Of a factor nothing is taken out, and nobody is told otherwise.
+        if straight.check().is_err() {
+            return;
+        }
         let (left, first) = (straight.finish().told(), first.finish().told());
         assert_eq!(left.counts, first.counts);
         // What weighs nothing, or is always missing, has no mean to come back to.
@@ -408,6 +428,8 @@ macro_rules! every {
         $law!(pieces, d, || Covariance::new(d));
         $law!(pieces, d, || TiledCovariance::new(d, 2));
         $law!(pieces, d, || sums(d, Nulls::Drop, true, None));
+        $law!(pieces, d, || TriangularCovariance::new(d));
+        $law!(pieces, d, || full_sums(d));
         let d = holes.x.ncols();
         let block = |range: Range<usize>| holes.block(range, weighted, f_order);
         let pieces = Pieces { block: &block, cuts: hole_cuts, weight: weight(holes), offset: 1.0 };
@@ -507,7 +529,17 @@ macro_rules! gram {
 
 /// The sums of a fit or a state.
 fn sums(features: usize, nulls: Nulls, covariance: bool, labels: Option<LabelSumsKind>) -> Sums {
-    Sums::new(&SumsKind { features, covariance, nulls, labels, threads: 2, around: None })
+    Sums::new(&SumsKind { labels, ..kind(features, nulls, covariance) })
+}
+
+/// The same with a factor.
+fn full_sums(features: usize) -> Sums {
+    Sums::new(&SumsKind { precision: Precision::Full, ..kind(features, Nulls::Drop, true) })
+}
+
+fn kind(features: usize, nulls: Nulls, covariance: bool) -> SumsKind {
+    let (precision, labels) = (Precision::Exact, None);
+    SumsKind { features, covariance, precision, nulls, labels, threads: 2, around: None }
 }
 
 fn cases() -> ProptestConfig {
@@ -604,6 +636,22 @@ proptest! {
     }
 
     #[test]
+    fn a_triangular_factor_agrees_for_any_split(
+        (rows, cuts) in rows_and_cuts(false),
+        weighted: bool,
+        f_order: bool,
+    ) {
+        let d = rows.x.ncols();
+        let found = rows.fold(|| TriangularCovariance::new(d), &cuts, weighted, f_order);
+        agrees(&SecondMoment::Factor(found).into_product(), &rows, weighted);
+        let mut whole = TriangularCovariance::new(d);
+        for pair in cuts.windows(2) {
+            whole.update(rows.block(pair[0]..pair[1], weighted, f_order));
+        }
+        agrees(&SecondMoment::Factor(whole.finish()).into_product(), &rows, weighted);
+    }
+
+    #[test]
     fn around_the_mean_missing_cells_add_nothing(
         (rows, cuts) in rows_and_cuts(true),
         weighted: bool,
@@ -624,6 +672,9 @@ proptest! {
         }
         let found = rows.fold(|| TiledCovariance::around(&spread, 2), &cuts, weighted, f_order);
         agrees(&found, &rows, weighted);
+        let fresh = || TriangularCovariance::around(&spread);
+        let found = SecondMoment::Factor(rows.fold(fresh, &cuts, weighted, f_order));
+        agrees(&found.into_product(), &rows, weighted);
         // And times some vectors, without S.
         let p = Array2::from_shape_fn((2, d), |(i, j)| ((i + 2 * j) % 3) as f64 - 1.0);
         let fresh = || Product::new(p.clone(), Precision::Exact, &spread);

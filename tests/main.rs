@@ -10,6 +10,7 @@ mod duplicates;
 mod errors;
 mod faults;
 mod forms;
+mod full;
 mod golden;
 mod id_columns;
 mod kernel;

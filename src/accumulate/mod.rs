@@ -10,6 +10,7 @@
 //! | n, W | rows; their total weight (n without weights) | two numbers |
 //! | μ | mean of the features | d |
 //! | S | centred co-moment Σ w (x−μ)(x−μ)ᵀ, the seed's X̆X̆ᵀ | d² (upper triangle) |
+//! | R | triangular factor of S: S = RᵀR | d² (upper triangle) |
 //! | G | Gram matrix of the rows, the seed's X̆ᵀX̆ | n² (upper triangle) |
 //! | P S | S times a few vectors, without S | b·d |
 //!
@@ -28,6 +29,7 @@ mod sums;
 mod sums_kind;
 mod tiled;
 mod tiles;
+mod triangular;
 
 pub use classes::{ClassLimit, ClassMoments, ClassSums};
 pub use covariance::Covariance;
@@ -43,10 +45,12 @@ pub use sums::{LabelMoments, Sums, SumsResult};
 pub use sums_kind::{LabelSumsKind, SumsKind};
 pub use tiled::TiledCovariance;
 pub(crate) use tiled::{DEPTH, SHARED_FROM};
+pub(crate) use triangular::NOT_SUBTRACTED;
+pub use triangular::TriangularCovariance;
 
 use crate::error::{Error, Result};
 use crate::source::{Block, dense};
-use ndarray::{Array1, Array2, Axis, Zip};
+use ndarray::{Array1, Array2, Axis, ShapeBuilder, Zip};
 
 /// Sums that can be built in pieces.
 ///
@@ -171,6 +175,73 @@ impl CoMoment {
     pub fn select_features(self, kept: &[usize]) -> CoMoment {
         let moments = self.moments.select_features(kept);
         CoMoment { moments, s: square_part(self.s, kept) }
+    }
+}
+
+/// Mean of all rows and a factor of their centred co-moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FactoredCoMoment {
+    /// n, W and μ.
+    pub moments: Moments,
+    /// R with RᵀR = S, in F order: upper, or some columns of an upper one.
+    pub r: Array2<f64>,
+}
+
+impl FactoredCoMoment {
+    /// Only these features: a factor of their S are their columns.
+    pub fn select_features(self, kept: &[usize]) -> FactoredCoMoment {
+        let moments = self.moments.select_features(kept);
+        if kept.iter().copied().eq(0..self.r.ncols()) {
+            return FactoredCoMoment { moments, r: self.r };
+        }
+        let mut r = Array2::zeros((self.r.nrows(), kept.len()).f());
+        r.assign(&self.r.select(Axis(1), kept));
+        FactoredCoMoment { moments, r }
+    }
+}
+
+/// S as a pass has gathered it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SecondMoment {
+    /// Added up from products.
+    Product(CoMoment),
+    /// As a factor, under [`Precision::Full`](crate::source::Precision::Full).
+    Factor(FactoredCoMoment),
+}
+
+impl SecondMoment {
+    /// n, W, μ and spread.
+    pub fn moments(&self) -> &Moments {
+        match self {
+            SecondMoment::Product(c) => &c.moments,
+            SecondMoment::Factor(f) => &f.moments,
+        }
+    }
+
+    /// Only these features.
+    pub fn select_features(self, kept: &[usize]) -> SecondMoment {
+        match self {
+            SecondMoment::Product(c) => SecondMoment::Product(c.select_features(kept)),
+            SecondMoment::Factor(f) => SecondMoment::Factor(f.select_features(kept)),
+        }
+    }
+
+    /// S itself.
+    pub fn into_product(self) -> CoMoment {
+        match self {
+            SecondMoment::Product(c) => c,
+            SecondMoment::Factor(FactoredCoMoment { moments, r }) => {
+                CoMoment { moments, s: r.t().dot(&r).as_standard_layout().into_owned() }
+            }
+        }
+    }
+
+    /// Σ w (uᵀ(x−μ))² of each row u.
+    pub fn along(&self, u: &Array2<f64>) -> Array1<f64> {
+        match self {
+            SecondMoment::Product(c) => (&u.dot(&c.s) * u).sum_axis(Axis(1)),
+            SecondMoment::Factor(f) => u.dot(&f.r.t()).mapv(|v| v * v).sum_axis(Axis(1)),
+        }
     }
 }
 

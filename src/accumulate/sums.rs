@@ -12,12 +12,15 @@
 //! | [`SHARED_FROM`](super::SHARED_FROM) and more | error, drop | [`TiledCovariance`], one for all threads |
 //! | [`SHARED_FROM`](super::SHARED_FROM) and more | mean, around means known from a pass before | the same |
 //!
+//! | any number | precision full: error, drop; mean around known means | [`TriangularCovariance`], one per unit |
+//!
 //! Holds what its parts hold: 8d² for S (three times that imputed), 8·d per class or label feature.
 
 use super::sums_kind::{CovarianceKind, LabelSumsKind, SumsKind};
 use super::{
-    Accumulate, ClassLimit, ClassMoments, ClassSums, CoMoment, Covariance, CrossMoment,
-    CrossMoments, ImputedCovariance, Moments, Parts, Restored, Shape, Stored, TiledCovariance,
+    Accumulate, ClassLimit, ClassMoments, ClassSums, Covariance, CrossMoment, CrossMoments,
+    ImputedCovariance, Moments, Parts, Restored, SecondMoment, Shape, Stored, TiledCovariance,
+    TriangularCovariance,
 };
 use crate::error::{Error, Result};
 use crate::source::{Block, Nulls};
@@ -42,6 +45,19 @@ enum CovarianceSums {
     Imputed(ImputedCovariance),
     /// Many features.
     Tiled(TiledCovariance),
+    /// A factor.
+    Triangular(TriangularCovariance),
+}
+
+impl CovarianceSums {
+    fn finish(self) -> SecondMoment {
+        match self {
+            CovarianceSums::Plain(s) => SecondMoment::Product(s.finish()),
+            CovarianceSums::Imputed(s) => SecondMoment::Product(s.finish()),
+            CovarianceSums::Tiled(s) => SecondMoment::Product(s.finish()),
+            CovarianceSums::Triangular(s) => SecondMoment::Factor(s.finish()),
+        }
+    }
 }
 
 /// Features against labels.
@@ -60,6 +76,7 @@ macro_rules! covariance {
             CovarianceSums::Plain($s) => $work,
             CovarianceSums::Imputed($s) => $work,
             CovarianceSums::Tiled($s) => $work,
+            CovarianceSums::Triangular($s) => $work,
         }
     };
 }
@@ -81,6 +98,9 @@ macro_rules! both {
             (Some(CovarianceSums::Plain(a)), Some(CovarianceSums::Plain(b))) => a.$method(b),
             (Some(CovarianceSums::Imputed(a)), Some(CovarianceSums::Imputed(b))) => a.$method(b),
             (Some(CovarianceSums::Tiled(a)), Some(CovarianceSums::Tiled(b))) => a.$method(b),
+            (Some(CovarianceSums::Triangular(a)), Some(CovarianceSums::Triangular(b))) => {
+                a.$method(b)
+            }
             (None, None) => {}
             _ => panic!("{DIFFERENT}"),
         }
@@ -102,6 +122,12 @@ impl Sums {
         let covariance = kind.covariance_kind().map(|which| match (which, &kind.around) {
             (CovarianceKind::Plain, _) => CovarianceSums::Plain(Covariance::new(d)),
             (CovarianceKind::Imputed, _) => CovarianceSums::Imputed(ImputedCovariance::new(d)),
+            (CovarianceKind::Triangular, Some(moments)) if kind.nulls == Nulls::Mean => {
+                CovarianceSums::Triangular(TriangularCovariance::around(moments))
+            }
+            (CovarianceKind::Triangular, _) => {
+                CovarianceSums::Triangular(TriangularCovariance::new(d))
+            }
             (CovarianceKind::Tiled, Some(moments)) if kind.nulls == Nulls::Mean => {
                 CovarianceSums::Tiled(TiledCovariance::around(moments, kind.threads))
             }
@@ -113,7 +139,7 @@ impl Sums {
             LabelSumsKind::Classes(limit) => LabelSums::Classes(ClassSums::new(d, limit.clone())),
             LabelSumsKind::Numbers(map) => LabelSums::Numbers(CrossMoment::new(d, map.clone())),
         });
-        let around = kind.is_shared() && kind.nulls == Nulls::Mean;
+        let around = kind.needs_means() && kind.around.is_some();
         Sums { covariance, labels, around }
     }
 
@@ -185,7 +211,7 @@ impl Accumulate for Sums {
 
     fn finish(self) -> SumsResult {
         SumsResult {
-            covariance: self.covariance.map(|sums| covariance!(sums, s => s.finish())),
+            covariance: self.covariance.map(CovarianceSums::finish),
             labels: self.labels.map(|labels| match labels {
                 LabelSums::Classes(c) => LabelMoments::Classes(c.finish()),
                 LabelSums::Numbers(c) => LabelMoments::Numbers(c.finish()),
@@ -208,6 +234,7 @@ impl Stored for Sums {
                 CovarianceSums::Plain(_) => "plain",
                 CovarianceSums::Imputed(_) => "imputed",
                 CovarianceSums::Tiled(_) => "tiled",
+                CovarianceSums::Triangular(_) => "triangular",
             };
             parts.fact(at, "second", name);
             covariance!(sums, s => s.store(&format!("{at}.features"), parts));
@@ -235,6 +262,10 @@ impl Stored for Sums {
             }
             Some("tiled") => {
                 Some(CovarianceSums::Tiled(TiledCovariance::restore(&features, d, parts)?))
+            }
+            Some("triangular") => {
+                let sums = TriangularCovariance::restore(&features, d, parts)?;
+                Some(CovarianceSums::Triangular(sums))
             }
             Some(other) => return Err(format!("sums of kind '{other}' are unknown")),
         };
@@ -276,7 +307,7 @@ impl Stored for Sums {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SumsResult {
     /// n, W, μ and S, where S was summed.
-    pub covariance: Option<CoMoment>,
+    pub covariance: Option<SecondMoment>,
     /// What labels add, where there are any.
     pub labels: Option<LabelMoments>,
 }
@@ -294,7 +325,7 @@ impl SumsResult {
     /// n, W, μ, spread: of S where there is one, else of the labels' own sums.
     pub fn moments(&self) -> Option<&Moments> {
         let of_labels = || self.labels.as_ref().map(LabelMoments::moments);
-        self.covariance.as_ref().map(|c| &c.moments).or_else(of_labels)
+        self.covariance.as_ref().map(SecondMoment::moments).or_else(of_labels)
     }
 
     /// Only these features.
@@ -328,12 +359,13 @@ impl LabelMoments {
 mod tests {
     use super::super::{FeatureMoments, LabelMap, SHARED_FROM};
     use super::*;
-    use crate::source::{Labels, MissingCell};
+    use crate::source::{Labels, MissingCell, Precision};
     use ndarray::Array2;
     use std::sync::Arc;
 
     fn kind(features: usize, nulls: Nulls, labels: Option<LabelSumsKind>) -> SumsKind {
-        SumsKind { features, covariance: true, nulls, labels, threads: 2, around: None }
+        let precision = Precision::Exact;
+        SumsKind { features, covariance: true, precision, nulls, labels, threads: 2, around: None }
     }
 
     fn block(rows: usize, d: usize) -> Block {
@@ -385,7 +417,8 @@ mod tests {
         sums.update(block(20, 4));
         let all = sums.finish();
         let some = all.clone().select_features(&[1, 3]);
-        let (c, s) = (all.covariance.unwrap(), some.covariance.as_ref().unwrap());
+        let c = all.covariance.unwrap().into_product();
+        let s = some.covariance.clone().unwrap().into_product();
         assert_eq!((s.s[[0, 1]], s.moments.mean[1]), (c.s[[1, 3]], c.moments.mean[3]));
         // Two sums of the same squares, in their own order.
         let squares = some.labels.as_ref().unwrap().moments().squares[0];

@@ -2,9 +2,9 @@
 
 use super::{
     Accumulate, ClassLimit, ClassSums, Covariance, CrossMoment, ImputedCovariance, LabelMap,
-    Moments, SHARED_FROM, Shape, TiledCovariance,
+    Moments, SHARED_FROM, Shape, TiledCovariance, TriangularCovariance,
 };
-use crate::source::Nulls;
+use crate::source::{Nulls, Precision};
 use std::sync::Arc;
 
 /// Which sums are made.
@@ -14,6 +14,8 @@ pub struct SumsKind {
     pub features: usize,
     /// True for S.
     pub covariance: bool,
+    /// As products, or as a factor where it is full.
+    pub precision: Precision,
     /// The policy for missing cells.
     pub nulls: Nulls,
     /// What is summed of labels.
@@ -55,6 +57,7 @@ pub(super) enum CovarianceKind {
     Plain,
     Imputed,
     Tiled,
+    Triangular,
 }
 
 impl SumsKind {
@@ -62,11 +65,17 @@ impl SumsKind {
         let many = self.features >= SHARED_FROM;
         let around = self.around.is_some();
         self.covariance.then_some(match self.nulls {
+            _ if self.is_factor() => CovarianceKind::Triangular,
             Nulls::Mean if many && around => CovarianceKind::Tiled,
             Nulls::Mean => CovarianceKind::Imputed,
             Nulls::Error | Nulls::Drop if many => CovarianceKind::Tiled,
             Nulls::Error | Nulls::Drop => CovarianceKind::Plain,
         })
+    }
+
+    /// True when a factor of S is kept instead of S.
+    pub fn is_factor(&self) -> bool {
+        self.covariance && self.precision == Precision::Full
     }
 
     /// True when one S is shared by all threads: blocks are added by the caller then, not one sum
@@ -77,7 +86,8 @@ impl SumsKind {
 
     /// True when missing cells of so many features need their means from a pass before.
     pub fn needs_means(&self) -> bool {
-        self.covariance && self.nulls == Nulls::Mean && self.features >= SHARED_FROM
+        let two_passes = self.features >= SHARED_FROM || self.is_factor();
+        self.covariance && self.nulls == Nulls::Mean && two_passes
     }
 
     /// Bytes of what [`Sums::new`] makes, while blocks of so many rows are added; 0 rows for what
@@ -90,6 +100,7 @@ impl SumsKind {
             CovarianceKind::Plain => Covariance::bytes(shape),
             CovarianceKind::Imputed => ImputedCovariance::bytes(shape),
             CovarianceKind::Tiled => TiledCovariance::bytes(shape),
+            CovarianceKind::Triangular => TriangularCovariance::bytes(shape),
         });
         let labels = self.labels.as_ref().map(|labels| match labels {
             LabelSumsKind::Classes(_) => ClassSums::bytes(shape),
@@ -110,7 +121,8 @@ mod tests {
     use super::*;
 
     fn kind(features: usize, nulls: Nulls, labels: Option<LabelSumsKind>) -> SumsKind {
-        SumsKind { features, covariance: true, nulls, labels, threads: 2, around: None }
+        let precision = Precision::Exact;
+        SumsKind { features, covariance: true, precision, nulls, labels, threads: 2, around: None }
     }
 
     #[test]
@@ -123,6 +135,11 @@ mod tests {
         let around = Some(FeatureMoments::new(SHARED_FROM).finish());
         let known = SumsKind { around, ..kind(SHARED_FROM, Nulls::Mean, None) };
         assert!(known.is_shared() && known.needs_means());
+        let full =
+            |nulls| SumsKind { precision: Precision::Full, ..kind(SHARED_FROM, nulls, None) };
+        assert_eq!(full(Nulls::Drop).covariance_kind(), Some(CovarianceKind::Triangular));
+        assert!(!full(Nulls::Drop).is_shared() && !full(Nulls::Drop).needs_means());
+        assert!(full(Nulls::Mean).needs_means());
         let none = SumsKind { covariance: false, ..kind(10, Nulls::Mean, None) };
         assert_eq!((none.covariance_kind(), none.is_shared()), (None, false));
     }

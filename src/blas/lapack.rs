@@ -58,7 +58,7 @@ pub(crate) fn eigh_bytes(d: u64) -> u64 {
 /// A work area of what a query answered, or the least that the documentation asks for.
 ///
 /// The query's own arithmetic is of 32 bits and may have wrapped, so it is never less than `least`.
-fn work_size(routine: &str, answered: f64, least: u64) -> Result<(usize, c_int)> {
+pub(super) fn work_size(routine: &str, answered: f64, least: u64) -> Result<(usize, c_int)> {
     let answered = if answered.is_finite() && answered > 0.0 { answered as u64 } else { 0 };
     let size = answered.min(c_int::MAX as u64).max(least);
     let length = to_c_int(&format!("the work area of {routine}"), size)?;
@@ -66,7 +66,7 @@ fn work_size(routine: &str, answered: f64, least: u64) -> Result<(usize, c_int)>
 }
 
 /// LAPACK's answer: 0, or what went wrong.
-fn checked(routine: &str, info: c_int) -> Result<()> {
+pub(super) fn checked(routine: &str, info: c_int) -> Result<()> {
     match info {
         0 => Ok(()),
         info => Err(Error::Internal(format!("LAPACK {routine} failed with info {info}"))),

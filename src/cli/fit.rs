@@ -96,7 +96,7 @@ fn by_state(
     if fit.basis.is_some() {
         return Error::misuse("--basis does not go with --state and --checkpoint");
     }
-    if fit.precision != Precision::Exact {
+    if fit.precision == Precision::Mixed {
         return Error::misuse("--precision mixed does not go with --state and --checkpoint");
     }
     if args.state.as_ref().is_some_and(|state| same_file(state, &args.output)) {

@@ -5,16 +5,16 @@
 
 use super::check::{Centring, LabelUse};
 use super::options::cores;
-use crate::accumulate::{CoMoment, Moments};
+use crate::accumulate::{Moments, SecondMoment};
 use crate::error::{Error, Place, Result};
 use crate::listen::Listener;
 use crate::model::ScoringReport;
-use crate::model::{InputEntry, KernelParts, LabelReport, Method, Model, Provenance};
+use crate::model::{Header, InputEntry, KernelParts, LabelReport, Method, Model, Provenance};
 use crate::note::Note;
 use crate::solve::rules::Components;
 use crate::solve::spectrum::rank_tolerance;
 use crate::solve::supervised::LabelKernel;
-use crate::solve::{Form, Scaling, Solution, solve};
+use crate::solve::{Form, Scaling, Solution, accuracy, factor, solve};
 use crate::source::{Features, Nulls, Precision, Tally};
 use crate::words::{count, five_digits, thousands};
 use ndarray::Array1;
@@ -81,9 +81,16 @@ impl ModelContext<'_> {
     }
 
     /// S → components: PCA.
-    pub(crate) fn decompose(&self, covariance: CoMoment, tally: Tally) -> Result<Decomposition> {
-        self.check(&covariance.moments, &tally)?;
-        let solved = solve(covariance, self.scaling(), self.components, cores());
+    pub(crate) fn decompose(&self, sums: SecondMoment, tally: Tally) -> Result<Decomposition> {
+        self.check(sums.moments(), &tally)?;
+        let (scaling, asked) = (self.scaling(), self.components);
+        let solved = match sums {
+            SecondMoment::Product(s) => solve(s, scaling, asked, cores()).map(|(m, s)| {
+                let accurate = accuracy::of_products(&s, &m, self.lost_digits);
+                (m, s.with_accurate_components(accurate))
+            }),
+            SecondMoment::Factor(r) => factor::solve(r, scaling, asked, cores()),
+        };
         let (moments, solution) = solved.map_err(|e| e.about(&self.place))?;
         Ok(Decomposition { moments, solution, tally, labels: None, kernel: None })
     }
@@ -315,7 +322,22 @@ fn model_notes(model: &Model, asked: Components) -> Vec<Note> {
         residual: certificate.max_residual,
     }));
     notes.extend(certificate.mixed_error.map(Note::MixedError));
+    notes.extend(inaccurate(header, asked));
     notes
+}
+
+/// Components that are kept and not known to six digits; f32 products have a note of their own.
+///
+/// Of uncentred rows whose mean is large products see nothing else, and keep nothing else.
+fn inaccurate(header: &Header, asked: Components) -> Option<Note> {
+    let accurate = header.certificate.accurate_components?;
+    let full = header.precision == Precision::Full;
+    let wanted = match asked {
+        Components::All if !header.center && !full => header.features.len(),
+        _ => header.selection.kept,
+    };
+    let told = accurate < wanted && header.precision != Precision::Mixed;
+    told.then_some(Note::InaccurateComponents { accurate, wanted, full })
 }
 
 /// What rows do along directions that were found in others.

@@ -169,7 +169,7 @@ fn check_options(fit: &Fit) -> Result<()> {
         (labels.with_variance, "⟦with-variance⟧"),
         (kernels || constants || kernel.degree.is_some(), "⟦kernel⟧"),
         (fit.scoring.is_some(), "⟦score-by⟧"),
-        (fit.precision != Precision::Exact, "⟦precision=mixed⟧"),
+        (fit.precision != Precision::Exact, "⟦precision⟧"),
         (fit.iteration.tolerance.is_some(), "⟦tolerance⟧"),
     ];
     if let Some((_, option)) = given.iter().find(|(given, _)| *given) {

@@ -394,9 +394,31 @@ fn check_weight(fit: &Fit, table: &dyn Table) -> Result<()> {
 }
 
 fn check_precision(fit: &Fit, features: &Features) -> Result<()> {
-    if fit.precision == Precision::Exact {
-        return Ok(());
+    match fit.precision {
+        Precision::Exact => Ok(()),
+        Precision::Mixed => check_mixed(fit, features),
+        Precision::Full => check_full(fit),
     }
+}
+
+/// A factor is of S: it needs the primal form, and a method that has one.
+fn check_full(fit: &Fit) -> Result<()> {
+    if let Some(form) = fit.form.filter(|f| *f != Form::Primal && !fit.reads_labels()) {
+        return Error::misuse(format!(
+            "⟦precision=full⟧ keeps a factor of the primal form's matrix, and does not go with \
+             ⟦form={form}⟧; leave one out"
+        ));
+    }
+    if fit.reads_labels() && !fit.labels.with_variance && !fit.method.is_kernel() {
+        return Error::misuse(
+            "⟦precision=full⟧ keeps a factor of the covariance, and spca gathers one only for \
+             ⟦with-variance⟧; leave it out",
+        );
+    }
+    Ok(())
+}
+
+fn check_mixed(fit: &Fit, features: &Features) -> Result<()> {
     if fit.nulls == Nulls::Mean {
         return Error::misuse("⟦precision=mixed⟧ does not go with ⟦nulls=mean⟧; leave one out");
     }

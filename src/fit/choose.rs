@@ -6,6 +6,7 @@ use super::kernel_choice::KernelRoute;
 use crate::budget::Bytes;
 use crate::solve::Form;
 use crate::solve::supervised::smaller_side;
+use crate::source::Precision;
 use crate::words::count;
 
 /// The form to take, as a position among these, and the reason.
@@ -60,6 +61,9 @@ fn describe(form: Form, work: &Workload, tolerance: f64) -> String {
     let (n, d) = (work.n, work.d);
     match form {
         _ if work.labels.is_some() => format!("the {form} side of M = XHΔ is decomposed"),
+        Form::Primal if work.precision == Precision::Full => {
+            format!("one {d} × {d} triangular factor ({}) takes in row by row", square(d))
+        }
         Form::Primal => format!("one {d} × {d} matrix ({}) adds up row by row", square(d)),
         Form::Dual => format!("one {n} × {n} matrix ({}) adds up feature by feature", square(n)),
         _ => format!("block Krylov finds the leading components to {tolerance:e}"),

@@ -11,6 +11,7 @@
 //! | | | sums below 1,024 features | (w + 1) × (8d² + …), six times that where cells take means |
 //! | | | one shared S from there on | 8d², w + 1 blocks waiting (8·b·d), blocks gathered 8·1024·d |
 //! | | decompose | matrix, vectors, work area | 32d² |
+//! | | | of precision full | (w + 1) × (8d² + …) whatever d; to decompose 40d² |
 //! | spca | stream | sums of labels | (w + 1) × 8·r·d, with S where variances are wanted |
 //! | | decompose | the smaller side | 32·min(d, r)² |
 //! | dual | stream | groups | (24·t + 8·(w + 1))·n·g, n·g about a million |
@@ -138,6 +139,7 @@ impl Workload {
             _ if self.basis.is_some() => &[Form::Basis],
             (Some(kernel), _) => kernel.route.forms(),
             (None, Some(_)) => &[Form::Primal, Form::Dual],
+            (None, None) if self.precision == Precision::Full => &[Form::Primal],
             (None, None) => &[Form::Primal, Form::Dual, Form::Randomized],
         };
         forms.iter().map(|form| self.form(*form, budget)).collect()
@@ -268,8 +270,7 @@ impl Workload {
         if let Some((n, r)) = self.labels.and_then(|labels| labels.given) {
             let bytes = 8u64.saturating_mul(n).saturating_mul(n + r);
             let hold = |phase: Phase| phase.hold("the kernel over labels and its factor", bytes);
-            let after = phases.into_iter().map(hold);
-            phases = std::iter::once(factoring(n)).chain(after).collect();
+            phases = std::iter::once(factoring(n)).chain(phases.into_iter().map(hold)).collect();
         }
         MemoryPlan { phases }
     }
@@ -297,8 +298,8 @@ impl Workload {
             true => LabelSumsKind::Classes(ClassLimit::of(l.vectors as usize)),
             false => LabelSumsKind::linear(l.vectors as usize),
         });
-        let (features, nulls) = (self.d as usize, self.nulls);
-        SumsKind { features, covariance, nulls, labels, threads: 1, around: None }
+        let (features, nulls, precision) = (self.d as usize, self.nulls, self.precision);
+        SumsKind { features, covariance, precision, nulls, labels, threads: 1, around: None }
     }
 
     /// A pass that adds up: blocks on their way, and the sums they go to.
@@ -331,8 +332,10 @@ impl Workload {
         let d = self.d;
         let stream = self.reading("streaming", threads, d);
         let stream = self.adding_up(stream, self.sums(true, None), threads);
-        let matrix = format!("{d} × {d} matrix, vectors and work area");
-        let decompose = Phase::new("decomposition").hold(matrix, crate::solve::bytes(d));
+        let decompose = match self.precision {
+            Precision::Full => decomposition("factor", d, crate::solve::factor::bytes(d)),
+            _ => decomposition("matrix", d, crate::solve::bytes(d)),
+        };
         vec![stream, decompose, self.writing(self.k())]
     }
 
@@ -345,11 +348,7 @@ impl Workload {
         let held = with_means(sums.clone()).bytes(0);
         let stream = self.adding_up(self.reading("streaming", threads, d), sums, threads);
         let side = if form == Form::Primal { d } else { shape.vectors };
-        let decompose = Phase::new("decomposition")
-            .hold(
-                format!("{side} × {side} matrix, vectors and work area"),
-                crate::solve::bytes(side),
-            )
+        let decompose = decomposition("matrix", side, crate::solve::bytes(side))
             // The sums, and M made of them.
             .hold("sums", held.saturating_add(8 * shape.vectors * d));
         vec![stream, decompose, self.writing(self.k().min(shape.vectors))]
@@ -388,8 +387,7 @@ impl Workload {
                 )
                 .hold(format!("the {n} × {n} Gram matrix"), square),
         );
-        let matrix = format!("{n} × {n} matrix, vectors and work area");
-        phases.push(Phase::new("decomposition").hold(matrix, crate::solve::bytes(n)));
+        phases.push(decomposition("matrix", n, crate::solve::bytes(n)));
         // Loadings and eigenvectors, each with a copy.
         let loadings = 16u64.saturating_mul(k).saturating_mul(d + n).saturating_add(moments);
         phases.push(
@@ -453,6 +451,10 @@ impl Workload {
     }
 }
 
+fn decomposition(of: &str, side: u64, bytes: u64) -> Phase {
+    Phase::new("decomposition").hold(format!("{side} × {side} {of}, vectors and work area"), bytes)
+}
+
 /// Bytes that one more fold of a scan takes: its S, once per unit in flight and the total.
 pub(crate) fn fold_bytes(features: u64) -> u64 {
     4 * 8 * features.saturating_mul(features)
@@ -475,6 +477,7 @@ pub(super) fn with_means(sums: SumsKind) -> SumsKind {
 fn sums_text(sums: &SumsKind) -> String {
     let d = sums.features;
     match &sums.labels {
+        None if sums.is_factor() => format!("factors of {d} × {d} products"),
         None if sums.is_shared() => format!("the {d} × {d} sum of products"),
         None => format!("sums of {d} × {d} products"),
         Some(LabelSumsKind::Classes(limit)) => {

@@ -8,7 +8,7 @@ use crate::accumulate::{Accumulate, Gram, GramSums, Moments};
 use crate::budget::release_freed_memory;
 use crate::error::Result;
 use crate::pass;
-use crate::solve::dual;
+use crate::solve::{accuracy, dual};
 use crate::source::{Block, Columnwise, Nulls, Precision, ReadRequest, Source, Spool, Storage};
 use crate::source::{Tally, dense};
 use crate::workers::Output;
@@ -41,6 +41,8 @@ impl Run<'_> {
         release_freed_memory();
         let loadings = self.loadings(&source, &decomposed.coefficients, &moments)?;
         let solution = dual::finish(decomposed, loadings, &moments, scaling, cores())?;
+        let accurate = accuracy::of_products(&solution, &moments, None);
+        let solution = solution.with_accurate_components(accurate);
         Ok(Decomposition { moments, solution, tally, labels: None, kernel: None })
     }
 

@@ -77,10 +77,9 @@ impl KernelChoice {
                  kernel maps to, and kernel supervised PCA by its labels; leave it out"
             ));
         }
-        if fit.precision == Precision::Mixed {
+        if fit.precision != Precision::Exact {
             return Error::misuse(
-                "⟦precision=mixed⟧ is for the products of pca; kernels are computed in f64, leave \
-                 it out",
+                "⟦precision⟧ is for the products of pca; kernels are computed in f64, leave it out",
             );
         }
         let kind = fit.kernel.kind.unwrap_or(KernelKind::Rbf);

@@ -6,13 +6,14 @@ use super::label_factor::LabelFactor;
 use super::labels::EXACT_LABELS;
 use super::run::{Run, label_sums};
 use super::sums_pass::{SumsPass, feature_moments, rows_stage};
-use crate::accumulate::{Accumulate, CoMoment, LabelMap, LabelSumsKind, SumsKind, SumsResult};
+use crate::accumulate::{Accumulate, CoMoment, LabelMap, LabelSumsKind, SecondMoment};
+use crate::accumulate::{SumsKind, SumsResult};
 use crate::budget::release_freed_memory;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::model::{KernelParts, KernelReport};
 use crate::note::Note;
-use crate::source::{LabelRead, Nulls, ReadRequest, Source, Tally};
+use crate::source::{LabelRead, Nulls, Precision, ReadRequest, Source, Tally};
 use std::sync::Arc;
 
 impl Run<'_> {
@@ -25,7 +26,9 @@ impl Run<'_> {
     ) -> Result<(SumsResult, Tally)> {
         let source = self.plan.read(request)?;
         let (features, nulls, threads) = (request.features.len(), request.nulls, self.threads);
-        let mut kind = SumsKind { features, covariance, nulls, labels, threads, around: None };
+        let precision = request.precision;
+        let mut kind =
+            SumsKind { features, covariance, precision, nulls, labels, threads, around: None };
         if kind.needs_means() {
             let (moments, tally) = feature_moments(&*source, threads, &self.watch_rows())?;
             self.check(&moments, &tally)?;
@@ -54,12 +57,13 @@ impl Run<'_> {
         let kind = SumsKind {
             features: source.n_features(),
             covariance: true,
+            precision: Precision::Exact,
             nulls: Nulls::Error,
             labels: None,
             threads: self.threads,
             around: None,
         };
-        covariance_of(self.sums_of(source, &kind)?.0)
+        covariance_of(self.sums_of(source, &kind)?.0).map(SecondMoment::into_product)
     }
 
     pub(super) fn primal(&self) -> Result<Decomposition> {
@@ -118,6 +122,6 @@ impl Run<'_> {
     }
 }
 
-fn covariance_of(sums: SumsResult) -> Result<CoMoment> {
+fn covariance_of(sums: SumsResult) -> Result<SecondMoment> {
     sums.covariance.ok_or_else(|| Error::Internal("a pass for S has not summed it".into()))
 }

@@ -16,7 +16,7 @@ use super::assemble::{Decomposition, FeatureScores, LabelOutcome, ModelContext};
 use super::check::{LabelProblem, ScoringProblem};
 use super::label_factor::LabelFactor;
 use super::options::cores;
-use crate::accumulate::{ClassMoments, LabelMoments, Moments, SumsResult};
+use crate::accumulate::{ClassMoments, LabelMoments, Moments, SecondMoment, SumsResult};
 use crate::blas;
 use crate::error::Result;
 use crate::model::{ClassReport, LabelReport, ScoringReport};
@@ -95,7 +95,7 @@ impl ModelContext<'_> {
             return Err(self.no_dependence(labels, &of_labels));
         }
         let freedom = moments.weight - 1.0;
-        let s = sums.covariance.filter(|_| labels.with_variance).map(|c| c.s);
+        let s = sums.covariance.filter(|_| labels.with_variance);
         let outcome = LabelOutcome {
             report: self.label_report(labels, &solution, classes, random, &moments, &tally),
             hsic: kept_eigenvalues(&solution).sum::<f64>() / (freedom * freedom),
@@ -248,13 +248,14 @@ fn total_variance(solution: &Solution, moments: &Moments) -> f64 {
 }
 
 /// uᵀ D⁻¹ S D⁻¹ u of each component.
-fn variances(s: &Array2<f64>, solution: &Solution) -> Array1<f64> {
-    let mut wide = Array2::zeros((solution.components.nrows(), s.ncols()));
+fn variances(s: &SecondMoment, solution: &Solution) -> Array1<f64> {
+    let d = s.moments().mean.len();
+    let mut wide = Array2::zeros((solution.components.nrows(), d));
     for (at, j) in solution.active.iter().enumerate() {
         let scale = solution.scale.as_ref().map_or(1.0, |s| s[at]);
         wide.column_mut(*j).assign(&(&solution.components.column(at) / scale));
     }
-    (&wide.dot(s) * &wide).sum_axis(Axis(1))
+    s.along(&wide)
 }
 
 /// The mean scores of each class.

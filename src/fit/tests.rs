@@ -67,6 +67,25 @@ fn the_primal_form_holds_sums_per_unit_in_flight() {
 }
 
 #[test]
+fn a_factor_is_held_per_unit_whatever_the_features() {
+    for (d, t) in [(64, 1), (64, 2), (1024, 2), (5000, 16)] {
+        let full = Workload { precision: Precision::Full, ..workload(1_000_000_000, d) };
+        assert_eq!(full.forms(&plenty()).len(), 1, "the primal form alone");
+        let all = held(&full, Form::Primal, t as usize);
+        let units = t + 2;
+        let factors = bytes(&all, "streaming", &format!("factors of {d} × {d}"));
+        assert_eq!(factors, units * 8 * (d * d + 4 * d));
+        let b = block_rows(d as usize) as u64;
+        assert_eq!(bytes(&all, "streaming", "batches"), t * ((16 + 16) * b * d + 256 * d));
+        let decomposed = bytes(&all, "decomposition", &format!("{d} × {d} factor"));
+        assert_eq!(decomposed, 40 * d * (d + 1));
+        let means = Workload { nulls: Nulls::Mean, ..full };
+        assert_eq!(means.forms(&plenty())[0].passes, (2, 2), "the means first");
+        assert_eq!(held(&means, Form::Primal, t as usize), all, "and then as without nulls");
+    }
+}
+
+#[test]
 fn one_s_is_shared_from_1024_features_on() {
     for (d, t) in [(1024, 1), (1024, 2), (5000, 2), (20_000, 16)] {
         let all = held(&workload(1_000_000_000, d), Form::Primal, t as usize);

@@ -20,7 +20,8 @@ use crate::project::Projector;
 use crate::solve::hsic::{Dependence, LabelValues, Pairs, linear_traces, permutations};
 use crate::solve::supervised::{LabelKernel, one_hot, one_hot_width};
 use crate::source::place_of;
-use crate::source::{Block, LabelRead, MappedSource, Prepare, ReadRequest, Source, Tally};
+use crate::source::{Block, LabelRead, MappedSource, Precision, Prepare, ReadRequest};
+use crate::source::{Source, Tally};
 use crate::words::count;
 use crate::workers::Crew;
 use ndarray::{Array2, Axis};
@@ -181,6 +182,7 @@ impl HsicPlan<'_> {
         let kind = SumsKind {
             features: source.n_features(),
             covariance: false,
+            precision: Precision::Exact,
             nulls: self.request.nulls,
             labels: Some(kind),
             threads: self.plan.threads(),

@@ -234,6 +234,15 @@ pub enum Note {
         /// The components asked for, where they are out of reach of products.
         out_of_reach: Option<String>,
     },
+    /// Components are kept whose eigenvalues are not known to a relative error of 1e-6.
+    InaccurateComponents {
+        /// Components that are.
+        accurate: usize,
+        /// Components wanted.
+        wanted: usize,
+        /// True under full precision, which there is nothing beyond.
+        full: bool,
+    },
     /// Products were made in f32.
     MixedError(f64),
     /// Subtractions have cost a state digits.

@@ -55,6 +55,16 @@ fn whole_number_label(label: &str, values: &[i64], scanned: bool) -> String {
     )
 }
 
+fn inaccurate(accurate: usize, wanted: usize, full: bool) -> String {
+    let beyond: Vec<usize> = (accurate + 1..=wanted).collect();
+    let beyond = ranges(&beyond);
+    let why = match full {
+        false => "products of such numbers round too much for it; ⟦precision=full⟧ does without",
+        true => "they are near the rounding of the numbers themselves",
+    };
+    format!("eigenvalues not known to 1e-6 of their own size, components {beyond}: {why}")
+}
+
 impl Note {
     /// The sentence, options marked for [`crate::error::phrase`].
     pub fn sentence(&self) -> String {
@@ -171,6 +181,9 @@ impl Note {
                 "ΘᵀKΘ differs from I by {by:.1e}: the last components are near rounding, ask for \
                  fewer with ⟦components⟧"
             ),
+            Note::InaccurateComponents { accurate, wanted, full } => {
+                inaccurate(*accurate, *wanted, *full)
+            }
             Note::MixedError(error) => {
                 format!("products in f32, largest relative error of those checked {error:.1e}")
             }

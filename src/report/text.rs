@@ -3,6 +3,7 @@
 use crate::model::{BasisReport, Form, Header, KernelReport, LabelReport, Model};
 use crate::solve::rules::RuleAnswer;
 use crate::solve::supervised::LabelKernel;
+use crate::source::Precision;
 use crate::words::{
     constant, count, five_digits, one_line, passes, products, ranges, some, thousands,
 };
@@ -40,6 +41,9 @@ pub(crate) fn model(model: &Model) -> String {
         let _ = write!(page, ", f32 products {error:.1e}");
     }
     page.push('\n');
+    if let Some(accurate) = c.accurate_components {
+        let _ = writeln!(page, "             {}", accuracy_text(accurate, model.n_components()));
+    }
     if let Some(iteration) = &c.iteration {
         let passes = if model.header.form == Form::Exact {
             products(iteration.passes)
@@ -56,6 +60,17 @@ pub(crate) fn model(model: &Model) -> String {
         }
     }
     page
+}
+
+/// Which of the kept eigenvalues are known.
+fn accuracy_text(accurate: usize, kept: usize) -> String {
+    let which = match accurate {
+        accurate if accurate >= kept => "all that are kept".into(),
+        0 => "none".into(),
+        1 => "the first".into(),
+        accurate => format!("the first {accurate}"),
+    };
+    format!("eigenvalues known to 1e-6 of their own size: {which}")
 }
 
 fn head(model: &Model, page: &mut String) {
@@ -84,8 +99,10 @@ fn head(model: &Model, page: &mut String) {
     if let Some(w) = &h.weight {
         facts.push(format!("frequency weights from '{}' (sum {})", w.column, five_digits(w.sum)));
     }
-    if h.precision == crate::source::Precision::Mixed {
-        facts.push("mixed precision".into());
+    match h.precision {
+        Precision::Exact => {}
+        Precision::Mixed => facts.push("mixed precision".into()),
+        Precision::Full => facts.push("full precision".into()),
     }
     let _ = writeln!(
         page,

@@ -51,14 +51,15 @@ fn evidence(lambda: &[f64], n: f64) -> Vec<f64> {
     let gap = |i: usize, j: usize| (lambda[i] - lambda[j]).max(f64::MIN_POSITIVE).ln();
     let mut tails: Vec<f64> = Vec::with_capacity(d);
     let (mut log_prior, mut log_kept, mut pairs) = (0.0, 0.0, 0.0);
-    let mut rest: f64 = lambda.iter().sum();
+    // rests[k] = Σ_{j ≥ k} λ_j, the small ones first: beside λ_1 they would lose their digits.
+    let mut rests = lambda.to_vec();
+    (0..d - 1).rev().for_each(|k| rests[k] += rests[k + 1]);
     let mut out = Vec::with_capacity(d - 1);
-    for k in 1..d {
+    for (k, rest) in rests.iter().enumerate().skip(1) {
         let new = k - 1;
         let half = (d - new) as f64 / 2.0;
         log_prior += libm::lgamma(half) - half * PI.ln() - LN_2;
         log_kept += lambda[new].ln();
-        rest -= lambda[new];
         let v = (rest / (d - k) as f64).max(f64::MIN_POSITIVE);
         // Pairs (i, new) move from the tail, where λ̂_j = v, to the kept ones, where λ̂_j = λ_j.
         for (i, tail) in tails.iter_mut().enumerate() {

@@ -46,6 +46,8 @@ pub enum Precision {
     Exact,
     /// f32 products of centred f32 blocks, added up in f64.
     Mixed,
+    /// A triangular factor in f64 instead of products: small components keep their digits too.
+    Full,
 }
 
 /// The numbers of a block.

@@ -69,7 +69,7 @@ impl Densify<'_> {
     /// The next block.
     pub(super) fn block(&self, incoming: Incoming<'_>) -> Result<Block> {
         match self.request.precision {
-            Precision::Exact => self.fill(incoming, Values::F64),
+            Precision::Exact | Precision::Full => self.fill(incoming, Values::F64),
             Precision::Mixed => self.fill(incoming, Values::F32),
         }
     }

@@ -48,7 +48,7 @@ impl ColumnLayout {
         let file = footer.file_columns();
         let (mut direct, mut vectors) = (Vec::new(), Vec::new());
         let doubles =
-            request.precision == Precision::Exact && Densify::by_column(&request.features);
+            request.precision != Precision::Mixed && Densify::by_column(&request.features);
         let origin = |column: &FeatureColumn, at: usize| {
             if at >= footer.arrow.schema().fields().len() {
                 return Origin::Batch(at);

@@ -177,7 +177,7 @@ fn fold_moments(sums: &Sums, classes: &[Class]) -> Result<FoldMoments> {
         )
     };
     let SumsResult { covariance, labels } = sums.clone().finish();
-    let second = covariance.ok_or_else(missing)?;
+    let second = covariance.ok_or_else(missing)?.into_product();
     let weight = second.moments.weight;
     match labels.ok_or_else(missing)? {
         LabelMoments::Numbers(c) => {

@@ -48,7 +48,7 @@ pub use cross_validate::FoldChoice;
 pub use groups::GroupStates;
 pub use scan::{Scan, ScanPlan, Statistics};
 
-use crate::accumulate::{Accumulate, MOST_ROWS, Parts, Stored, Sums};
+use crate::accumulate::{Accumulate, MOST_ROWS, NOT_SUBTRACTED, Parts, Stored, Sums};
 use crate::error::{Error, Place, Result};
 use crate::fit::folds::{Folds, MOST_FOLDS};
 use crate::model::InputEntry;
@@ -246,6 +246,9 @@ impl State {
 
     /// Takes a state out that was added. Columns are matched by name.
     pub fn subtract(&mut self, part: State) -> Result<()> {
+        if self.about.precision == Precision::Full {
+            return Error::misuse(NOT_SUBTRACTED);
+        }
         let part = self.aligned(part)?;
         let ledger = self.ledger_without(&part.about.ledger)?;
         if part.rows() > self.rows() {

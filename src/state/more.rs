@@ -7,7 +7,8 @@ use super::{State, StateLabels};
 use crate::error::{Error, Result};
 use crate::fit::{ColumnOptions, Fit};
 use crate::note::Note;
-use crate::source::{ColumnKind, ColumnOrigin, Nulls, Table, covers_column, is_index_name};
+use crate::source::{ColumnKind, ColumnOrigin, Nulls, Precision, Table};
+use crate::source::{covers_column, is_index_name};
 use crate::state::{Scan, Statistics};
 use std::collections::HashSet;
 
@@ -30,8 +31,15 @@ impl State {
             let has = format!("⟦nulls={}⟧", about.nulls);
             return disagree("nulls", &given.to_string(), &has);
         }
+        if ![Precision::default(), about.precision].contains(&more.precision) {
+            return Error::misuse(
+                "⟦precision=full⟧: the state has sums of products; leave it out, or choose another \
+                 state",
+            );
+        }
         more.weight = about.weight.clone();
         more.nulls = about.nulls;
+        more.precision = about.precision;
         more.columns.exactly = Some(about.columns.clone());
         if let Some(labels) = about.labels.as_ref().filter(|_| more.method.is_supervised()) {
             more.labels.columns = labels.columns.clone();
@@ -60,6 +68,7 @@ impl State {
             folds: (self.n_folds() > 1).then(|| self.n_folds()),
             seed: about.fold_seed.unwrap_or(fit.seed),
             by: None,
+            precision: about.precision,
             resources: fit.resources.clone(),
         }
     }

@@ -18,7 +18,7 @@ use crate::listen::Listener;
 use crate::model::{InputEntry, Method, no_twins};
 use crate::note::Note;
 use crate::solve::Form;
-use crate::source::{ArrowTable, LabelRead, Nulls, Table, Tally, named_column};
+use crate::source::{ArrowTable, LabelRead, Nulls, Precision, Table, Tally, named_column};
 use crate::words::megabytes;
 use arrow_schema::SchemaRef;
 
@@ -47,6 +47,8 @@ pub struct Scan {
     pub weight: Option<String>,
     /// What to do about missing values.
     pub nulls: Nulls,
+    /// Arithmetic of the sums: exact, or full.
+    pub precision: Precision,
     /// What is kept.
     pub keep: Statistics,
     /// Shares rows out to so many folds, for cross-validation; `None` for none.
@@ -103,6 +105,7 @@ impl Scan {
             classes: fit.labels.classes,
             weight: fit.weight.clone(),
             nulls: fit.nulls,
+            precision: fit.precision,
             keep,
             folds: None,
             seed: fit.seed,
@@ -166,6 +169,7 @@ impl Scan {
             labels,
             weight: self.weight.clone(),
             nulls: self.nulls,
+            precision: self.precision,
             seed: self.seed,
             resources: self.resources.clone(),
             allow_duplicates: true,
@@ -187,6 +191,17 @@ impl Scan {
                 "⟦for=spca⟧ and scored need labels; name their column with ⟦label⟧",
             );
         }
+        if self.precision == Precision::Mixed {
+            return Error::misuse(
+                "⟦precision=mixed⟧ does not go with states, which are exact or full; leave it out",
+            );
+        }
+        if self.precision == Precision::Full && !self.keep.covariance() {
+            return Error::misuse(
+                "⟦precision=full⟧ keeps a factor of the covariance; leave it out, or scan with \
+                 ⟦for=pca,spca⟧",
+            );
+        }
         let folds = match self.folds {
             None => None,
             Some(_) if self.by.is_some() => {
@@ -201,6 +216,12 @@ impl Scan {
         no_twins(&InputEntry::of(table), "a state counts nothing twice, leave one out")?;
         let plan = self.fit().plan(table)?;
         let kind = sums_kind(&plan, self.keep.covariance());
+        if kind.needs_means() && kind.is_factor() {
+            return Error::misuse(
+                "⟦nulls=mean⟧ with ⟦precision=full⟧ takes two passes, and a scan is one; choose \
+                 ⟦nulls=drop⟧, or fit without a state",
+            );
+        }
         if kind.needs_means() {
             let d = kind.features;
             return Error::misuse(format!(
@@ -235,6 +256,7 @@ fn sums_kind(plan: &Plan<'_>, covariance: bool) -> SumsKind {
     SumsKind {
         features: plan.features().len(),
         covariance,
+        precision: plan.problem.request.precision,
         nulls: plan.problem.request.nulls,
         labels,
         threads: plan.threads(),

@@ -95,7 +95,8 @@ pub(crate) struct FitSpec {
     #[arg(long, value_enum)]
     pub(crate) nulls: Option<Nulls>,
 
-    /// Arithmetic of the products; mixed needs f32 features.
+    /// Arithmetic of the products; mixed needs f32 features, full keeps the digits of small
+    /// components.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) precision: Precision,
 

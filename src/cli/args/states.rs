@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::fit::{Fit, LabelOptions, ScalingOptions};
 use crate::model::Method;
 use crate::solve::supervised::LabelKernel;
-use crate::source::Nulls;
+use crate::source::{Nulls, Precision};
 use crate::state::{Scan, Statistics};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -55,6 +55,11 @@ pub(crate) struct ScanArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) nulls: Nulls,
 
+    /// Arithmetic of the covariance: full keeps the digits of small components, and nothing can be
+    /// taken out again.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) precision: Precision,
+
     /// Share rows out to this many folds (2 to 100), for solve --folds.
     #[arg(
         long,
@@ -103,6 +108,7 @@ impl ScanArgs {
             classes: self.classes,
             weight: self.weight.clone().map(|ColumnName(name)| name),
             nulls: self.nulls,
+            precision: self.precision,
             keep,
             folds: self.folds.map(usize::from),
             seed: self.seed,
