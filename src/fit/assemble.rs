@@ -7,7 +7,7 @@ use super::check::{Centring, LabelUse};
 use super::options::cores;
 use crate::accumulate::{CoMoment, Moments};
 use crate::error::{Error, Place, Result};
-use crate::listen::Listener;
+use crate::listen::{Listener, Stage, Watch};
 use crate::model::ScoringReport;
 use crate::model::{InputEntry, KernelParts, LabelReport, Method, Model, Provenance};
 use crate::note::Note;
@@ -83,7 +83,9 @@ impl ModelContext<'_> {
     /// S → components: PCA.
     pub(crate) fn decompose(&self, covariance: CoMoment, tally: Tally) -> Result<Decomposition> {
         self.check(&covariance.moments, &tally)?;
+        let watch = Watch::new(self.listener, Stage::decomposing(covariance.s.nrows()));
         let solved = solve(covariance, self.scaling(), self.components, cores());
+        drop(watch);
         let (moments, solution) = solved.map_err(|e| e.about(&self.place))?;
         Ok(Decomposition { moments, solution, tally, labels: None, kernel: None })
     }
