@@ -84,14 +84,23 @@ pub(crate) struct RowSample {
     pub tally: Tally,
 }
 
+/// How many rows are sampled, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    /// At most so many.
+    pub rows: usize,
+    /// Which.
+    pub seed: u64,
+}
+
 /// One pass: the moments of all rows and a sample of those that weigh something (Vitter's
-/// reservoir).
+/// reservoir); and the labels of all, where they are wanted.
 pub(crate) fn reservoir_sample(
     source: &dyn Source,
-    count: usize,
-    seed: u64,
+    Sample { rows: count, seed }: Sample,
     crew: Crew,
     watch: &Watch<'_>,
+    mut labels: Option<&mut LabelRows>,
 ) -> Result<RowSample> {
     let d = source.n_features();
     let mut moments = FeatureMoments::new(d);
@@ -100,10 +109,16 @@ pub(crate) fn reservoir_sample(
     let mut kept: Vec<(u64, Array1<f64>, f64)> = Vec::new();
     let mut weighted = false;
     let mut seen = 0u64;
-    let tally = pass::each(source, crew, watch, |block| {
+    let tally = pass::each(source, crew, watch, |mut block| {
+        if let Some(labels) = &mut labels {
+            labels.take(block.labels.take());
+        }
         let weights = block.weights.clone();
         weighted |= weights.is_some();
         moments.update(block.clone());
+        if count == 0 {
+            return Ok(());
+        }
         let part = with_nan(block);
         for (i, row) in part.rows().into_iter().enumerate() {
             let weight = weights.as_ref().map_or(1.0, |w| w[i]);
@@ -147,7 +162,7 @@ fn fill(x: &mut Array2<f64>, mean: &Array1<f64>) {
 
 /// Labels as they come, classes numbered for all blocks.
 #[derive(Default)]
-struct LabelRows {
+pub(crate) struct LabelRows {
     ids: Vec<u32>,
     known: HashMap<Class, u32>,
     numbers: Option<(usize, Vec<f64>)>,
@@ -174,7 +189,8 @@ impl LabelRows {
         }
     }
 
-    fn finish(self) -> Option<RowLabels> {
+    /// All of them.
+    pub(crate) fn finish(self) -> Option<RowLabels> {
         if let Some((columns, numbers)) = self.numbers {
             let rows = numbers.len() / columns.max(1);
             return Array2::from_shape_vec((rows, columns), numbers).ok().map(RowLabels::Numbers);

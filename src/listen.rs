@@ -4,6 +4,8 @@
 
 use crate::error::{Error, Result};
 use crate::note::Note;
+use crate::words::thousands;
+use std::borrow::Cow;
 
 /// Told what a run does. Called from several threads.
 ///
@@ -33,7 +35,7 @@ pub trait Listener: Sync {
     /// A stage begins. Stages follow each other, they do not nest.
     fn begin(&self, _stage: &Stage) {}
 
-    /// Some more of the stage's items, of some stored bytes, are done.
+    /// Some more of the stage's items, of some stored bytes, are done: read, and worked on.
     fn advance(&self, _items: u64, _bytes: u64) {}
 
     /// The stage has ended.
@@ -52,15 +54,35 @@ pub struct Quiet;
 
 impl Listener for Quiet {}
 
-/// One reading of the data, or another piece of work whose length is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One reading of the data, or another piece of work that may take a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
-    /// What is counted: "rows", "features".
+    /// What is done: "reading", "comparing", "product 3 of at most 40".
+    pub work: Cow<'static, str>,
+    /// What is counted: "rows", "features", "pairs".
     pub noun: &'static str,
-    /// How many there are.
+    /// How many there are; 0 where only the end will tell.
     pub items: u64,
-    /// Their stored bytes.
+    /// Their stored bytes; 0 where nothing is read.
     pub bytes: u64,
+}
+
+impl Stage {
+    /// Work of so many items, which are called so.
+    pub fn new(work: impl Into<Cow<'static, str>>, noun: &'static str, items: u64) -> Stage {
+        Stage { work: work.into(), noun, items, bytes: 0 }
+    }
+
+    /// Work that tells nothing until it is done, like a decomposition.
+    pub fn untold(work: impl Into<Cow<'static, str>>) -> Stage {
+        Stage::new(work, "", 0)
+    }
+
+    /// Of a symmetric n × n matrix.
+    pub(crate) fn decomposing(n: usize) -> Stage {
+        let n = thousands(n as u64);
+        Stage::untold(format!("decomposing {n} × {n}"))
+    }
 }
 
 /// A stage under way: begun when made, ended when dropped.

@@ -6,9 +6,10 @@
 
 use crate::accumulate::Accumulate;
 use crate::error::Result;
-use crate::listen::Watch;
-use crate::source::{Block, Source, Tally};
+use crate::listen::{Stage, Watch};
+use crate::source::{Block, Source, Tally, Unit};
 use crate::workers::{Crew, Output, in_order};
+use std::borrow::Cow;
 
 /// The blocks of one unit.
 pub(crate) type Blocks<'a> = dyn Iterator<Item = Result<Block>> + 'a;
@@ -79,9 +80,12 @@ pub(crate) fn each_of_unit(
         }
         Ok(())
     };
-    map(source, crew, watch, give, |unit, mut block| {
-        tally.add(std::mem::take(&mut block.tally));
-        take(unit, block)
+    take_from(source, 0, crew, watch, give, |unit, mut block| {
+        let more = std::mem::take(&mut block.tally);
+        let rows = more.rows;
+        tally.add(more);
+        take(unit, block)?;
+        Ok(rows)
     })?;
     Ok(tally)
 }
@@ -99,7 +103,8 @@ pub(crate) fn map<P: Send>(
 
 /// The same from some unit on: those before it are done.
 ///
-/// The watch is told of every block, and may end the pass with it.
+/// The watch is told of a block when its worker wants the next one, and may end the pass then: for
+/// work that is done by the workers.
 pub(crate) fn map_from<P: Send>(
     source: &dyn Source,
     from: usize,
@@ -113,20 +118,73 @@ pub(crate) fn map_from<P: Send>(
         crew,
         |unit, out| {
             let unit = from + unit;
-            let per_row = bytes_per_row(source, unit);
-            let mut blocks = source.blocks(unit)?.map(|block| {
-                let block = block?;
-                let rows = block.tally.rows;
-                watch.advance(rows, (rows as f64 * per_row) as u64)?;
-                Ok(block)
+            let mut blocks = source.blocks(unit)?;
+            let (mut read, mut finished) = (UnitBytes::default(), 0);
+            let mut told = std::iter::from_fn(|| {
+                if let Err(error) = read.tell(&source.units()[unit], finished, watch) {
+                    return Some(Err(error));
+                }
+                finished = 0;
+                let block = blocks.next()?;
+                finished = block.as_ref().map_or(0, |block| block.tally.rows);
+                Some(block)
             });
-            work(unit, &mut blocks, out)
+            work(unit, &mut told, out)
         },
         |unit, piece| take(from + unit, piece),
     )
 }
 
-fn bytes_per_row(source: &dyn Source, unit: usize) -> f64 {
-    let unit = &source.units()[unit];
-    unit.bytes as f64 / unit.rows.max(1) as f64
+/// The same for work that is done by who takes the pieces, and tells how many rows each is of.
+pub(crate) fn take_from<P: Send>(
+    source: &dyn Source,
+    from: usize,
+    crew: Crew,
+    watch: &Watch<'_>,
+    work: impl Fn(usize, &mut Blocks<'_>, &Output<P>) -> Result<()> + Sync,
+    mut take: impl FnMut(usize, P) -> Result<u64>,
+) -> Result<()> {
+    let (mut current, mut read) = (0, UnitBytes::default());
+    in_order(
+        source.units().len().saturating_sub(from),
+        crew,
+        |unit, out| work(from + unit, &mut *source.blocks(from + unit)?, out),
+        |unit, piece| {
+            if unit != current {
+                (current, read) = (unit, UnitBytes::default());
+            }
+            let rows = take(from + unit, piece)?;
+            read.tell(&source.units()[from + unit], rows, watch)
+        },
+    )
+}
+
+/// Reading the units of a source from some one on.
+pub(crate) fn stage(
+    work: impl Into<Cow<'static, str>>,
+    noun: &'static str,
+    source: &dyn Source,
+    from: usize,
+) -> Stage {
+    let units = source.units().get(from..).unwrap_or_default();
+    let bytes = units.iter().map(|unit| unit.bytes).sum();
+    Stage { bytes, ..Stage::new(work, noun, units.iter().map(|unit| unit.rows).sum()) }
+}
+
+/// Rows of a unit that are done, and their share of its bytes.
+#[derive(Default)]
+struct UnitBytes {
+    rows: u64,
+    bytes: u64,
+}
+
+impl UnitBytes {
+    /// So many rows more are done.
+    fn tell(&mut self, unit: &Unit, rows: u64, watch: &Watch<'_>) -> Result<()> {
+        self.rows += rows;
+        let share = u128::from(unit.bytes) * u128::from(self.rows) / u128::from(unit.rows.max(1));
+        let bytes = (share as u64).saturating_sub(self.bytes);
+        self.bytes += bytes;
+        watch.advance(rows, bytes)
+    }
 }

@@ -2,8 +2,13 @@
 //!
 //! Everything is written beside its target under a hidden name (`.NAME.eigenstream-XXXXXX`), synced
 //! and renamed. A dropped stage removes itself; so does [`exit_on_signals`] before it ends the
-//! process. What a killed process left behind is not locked any more, and the next run that writes
-//! the same target removes it.
+//! process, but for files that are complete and that the same command takes up. What a killed
+//! process left behind is not locked any more, and the next run that writes the same target removes
+//! it.
+
+mod kept;
+
+pub(crate) use kept::kept;
 
 use crate::error::{Error, Place, Result};
 use std::collections::{BTreeSet, HashSet};
@@ -20,9 +25,9 @@ fn alive() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     ALIVE.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// On SIGINT, SIGTERM or SIGHUP: remove what is staged, exit with 128 + signal.
+/// On SIGINT, SIGTERM or SIGHUP: remove what is staged, say what is left, exit with 128 + signal.
 #[cfg(feature = "cli")]
-pub(crate) fn exit_on_signals() -> Result<()> {
+pub(crate) fn exit_on_signals(say: impl FnOnce(&str) + Send + 'static) -> Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let failed = Error::io("watch", "signals");
     let mut signals =
@@ -31,9 +36,11 @@ pub(crate) fn exit_on_signals() -> Result<()> {
         if let Some(signal) = signals.forever().next() {
             // Held until the end: nothing new is staged or renamed meanwhile.
             let staged = alive();
-            for path in staged.iter() {
+            let kept = kept();
+            for path in staged.iter().filter(|path| !kept.keeps(path)) {
                 let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
             }
+            say(&kept.sentence());
             signal_hook::low_level::exit(128 + signal);
         }
     });
@@ -78,6 +85,7 @@ impl StagedFile {
         let mut alive = alive();
         alive.remove(temporary.path());
         temporary.persist(&self.target).map_err(|e| Error::io("create", &self.target)(e.error))?;
+        kept().write(&self.target);
         sync_parent(&self.target);
         Ok(())
     }
@@ -101,6 +109,8 @@ pub(crate) struct StagedDir {
     target: PathBuf,
     files: Vec<PathBuf>,
     complete: Vec<bool>,
+    /// True when the same command takes up what is complete.
+    resumable: bool,
 }
 
 const LOCK: &str = ".lock";
@@ -177,8 +187,19 @@ impl StagedDir {
             }
         };
         alive.insert(temporary.clone());
-        let target = target.to_path_buf();
-        Ok(StagedDir { temporary: Some(temporary), _lock: lock, target, files, complete })
+        if key.is_some() {
+            let done = complete.iter().filter(|complete| **complete).count();
+            kept().complete(&temporary, done, files.len());
+        }
+        let (target, resumable) = (target.to_path_buf(), key.is_some());
+        Ok(StagedDir {
+            temporary: Some(temporary),
+            _lock: lock,
+            target,
+            files,
+            complete,
+            resumable,
+        })
     }
 
     fn path(&self) -> &Path {
@@ -209,7 +230,10 @@ impl StagedDir {
     /// Marks a file that is synced, for a run after a kill.
     pub(crate) fn mark(&self, index: usize) {
         // Without its mark a file is only written once more.
-        let _ = File::create(self.path().join(format!("{DONE}{index}")));
+        let marked = File::create(self.path().join(format!("{DONE}{index}")));
+        if self.resumable && marked.is_ok() {
+            kept().complete(self.path(), 1, self.files.len());
+        }
     }
 
     /// A kill takes the lock and leaves the directory.
@@ -231,6 +255,7 @@ impl StagedDir {
         };
         let mut alive = alive();
         alive.remove(&path);
+        kept().forget(&path);
         (0..self.files.len()).for_each(|i| {
             let _ = std::fs::remove_file(path.join(format!("{DONE}{i}")));
         });
@@ -254,6 +279,7 @@ impl StagedDir {
             }
             let _ = std::fs::remove_dir_all(&path);
         }
+        kept().write(&self.target);
         sync_parent(&self.target);
         Ok(())
     }
@@ -264,6 +290,7 @@ impl Drop for StagedDir {
         if let Some(path) = &self.temporary {
             let mut alive = alive();
             alive.remove(path);
+            kept().forget(path);
             let _ = std::fs::remove_dir_all(path);
         }
     }

@@ -90,9 +90,59 @@ fn interrupts_clean_up_and_exit_with_the_signal() {
     for (signal, code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
         for out in ["s.parquet", "s"] {
             assert_eq!(struck(&dir, out, signal).code(), Some(code), "{out}");
-            assert_eq!(dir.list(), ["d", "m"], "{out}");
+            // Files that are complete are kept for the same command.
+            let kept = |name: &String| out == "s" && name.contains(".eigenstream-r");
+            let left: Vec<String> = dir.list().into_iter().filter(|name| !kept(name)).collect();
+            assert_eq!(left, ["d", "m"], "{out}");
+            dir.ok(&["transform", "m", "d", "-o", out, "--quiet"]);
+            assert_eq!(dir.list(), ["d", "m", out]);
+            remove(&dir, out);
         }
     }
+}
+
+/// Ends a run with a signal after a while; gives what it said last.
+fn stopped(dir: &Workdir, words: &[&str], signal: i32, code: i32) -> String {
+    until_caught(words[0], || {
+        let mut child = dir.command(words).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        strike(&child, signal);
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+        let caught = child.wait().unwrap().code() == Some(code);
+        caught.then(|| said.lines().last().unwrap_or_default().to_string())
+    })
+}
+
+#[test]
+fn a_run_that_is_stopped_says_so() {
+    let dir = Workdir::new();
+    dir.ok(&["generate", "labels", "--rows", "60000", "--columns", "4", "-o", "d", "--quiet"]);
+    let words =
+        ["hsic", "d", "--columns", "x*", "--label", "label_string", "--kernel", "rbf", "--quiet"];
+    for (signal, code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
+        let said = stopped(&dir, &words, signal, code);
+        assert_eq!(said, "hsic: stopped; nothing was written");
+    }
+}
+
+#[test]
+#[ignore = "slow: make test-slow"]
+fn files_that_a_stopped_run_has_completed_are_kept_and_said() {
+    let dir = Workdir::new();
+    let rows = ["--rows", "2000000", "--columns", "16", "--files", "40", "-o", "d", "--quiet"];
+    dir.ok(&[&["generate", "lowrank"], &rows[..]].concat());
+    dir.ok(&["fit", "d", "-k", "8", "--exclude", "id", "-o", "m", "--quiet"]);
+    let words = ["transform", "m", "d", "-o", "s", "--compression", "zstd"];
+    let said = until_caught("transform", || {
+        let _ = std::fs::remove_dir_all(dir.path("s"));
+        let said = stopped(&dir, &words, libc::SIGINT, 130);
+        said.contains("files are complete").then_some(said)
+    });
+    let end = " of 40 files are complete and kept, run the same command to go on";
+    assert!(said.starts_with("transform: stopped; ") && said.ends_with(end), "{said}");
+    dir.ok(&words);
+    assert_eq!(dir.list(), ["d", "m", "s"]);
 }
 
 #[test]
@@ -482,11 +532,17 @@ fn an_interrupted_scan_keeps_its_checkpoint_and_nothing_else() {
     for (signal, code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
         until_caught("scan", || {
             ["s", "c"].iter().for_each(|name| drop(std::fs::remove_file(dir.path(name))));
-            let mut child = dir.command(&words).stderr(Stdio::null()).spawn().unwrap();
+            let mut child = dir.command(&words).stderr(Stdio::piped()).spawn().unwrap();
             if seen(&mut child, || dir.path("c").exists()) {
                 strike(&child, signal);
             }
-            (child.wait().unwrap().code() == Some(code)).then_some(())
+            let mut said = String::new();
+            std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+            let caught = child.wait().unwrap().code() == Some(code);
+            let end = " units, run the same command to go on\n";
+            assert!(!caught || said.contains("scan: stopped; the checkpoint c keeps "), "{said}");
+            assert!(!caught || said.ends_with(end), "{said}");
+            caught.then_some(())
         });
         assert_eq!(dir.list(), ["c", "d", "m"]);
         dir.ok(&words);

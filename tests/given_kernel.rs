@@ -318,9 +318,10 @@ fn a_given_kernel_over_labels_must_be_one_of_these_rows() {
     let read = eigenstream::read_kernel_matrix(
         &ArrowTable::from(batch(&k)).with_column("no", batch(&k).column(1).clone()).unwrap(),
         None,
+        &Quiet,
     );
     assert!(read.err().unwrap().to_string().contains("takes a square matrix"));
-    let read = eigenstream::read_kernel_matrix(&ArrowTable::from(k.clone()), None).unwrap();
+    let read = eigenstream::read_kernel_matrix(&ArrowTable::from(k.clone()), None, &Quiet).unwrap();
     assert_eq!(read, k);
     // Of f32 numbers, what their rounding does to a mirror image is no reason, then or later.
     let single = |values: &Array2<f64>| {
@@ -332,12 +333,12 @@ fn a_given_kernel_over_labels_must_be_one_of_these_rows() {
     };
     let mut rounded = k.clone();
     rounded[[5, 2]] *= 1.0 + 1e-6;
-    let read = eigenstream::read_kernel_matrix(&single(&rounded), None).unwrap();
+    let read = eigenstream::read_kernel_matrix(&single(&rounded), None, &Quiet).unwrap();
     assert_eq!(read, read.t());
     assert_eq!(refused(read, Nulls::Error), "");
     let mut hole = k.clone();
     hole[[3, 4]] = f64::NAN;
-    let said = eigenstream::read_kernel_matrix(&ArrowTable::from(hole.clone()), None);
+    let said = eigenstream::read_kernel_matrix(&ArrowTable::from(hole.clone()), None, &Quiet);
     assert!(said.err().unwrap().to_string().contains("row 3"));
     let fit = Fit::kpca(KernelKind::Precomputed);
     let table = ArrowTable::from(hole);

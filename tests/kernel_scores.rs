@@ -4,7 +4,10 @@ use crate::workdir::{array, fixture, matrix as json_matrix};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{Float64Array, RecordBatch, StringArray};
-use eigenstream::{ArrowTable, Fit, Kernel, LabelKernel, LabelOptions, Model, Quiet, matrix_batch};
+use eigenstream::{
+    Approximate, ArrowTable, Fit, Kernel, KernelOptions, LabelKernel, LabelOptions, Model, Quiet,
+    matrix_batch,
+};
 use ndarray::{Array1, Array2, Axis, s};
 use std::sync::Arc;
 
@@ -154,7 +157,14 @@ fn a_kernel_that_says_nothing_is_told() {
     let rbf = |gamma| Kernel::Rbf { gamma };
     let table = labelled(table);
     for (gamma, words) in [(1e3, "no row is like another"), (1e-9, "all rows are alike")] {
-        for fit in [Fit::kpca(rbf(gamma)), Fit::kspca(rbf(gamma), ["kind"])] {
+        let by = |approximation| {
+            let approximation = Some(approximation);
+            Fit::kpca(KernelOptions { approximation, ..rbf(gamma).into() }).components(2)
+        };
+        let landmarks = by(Approximate::Landmarks { count: 20, choice: Default::default() });
+        let random = by(Approximate::Fourier(20));
+        let exact = [Fit::kpca(rbf(gamma)), Fit::kspca(rbf(gamma), ["kind"])];
+        for fit in exact.into_iter().chain([landmarks, random]) {
             let said = told(fit.columns(["x*"]), &table);
             assert!(said.contains(words) && said.contains("gamma"), "{gamma}: {said}");
         }

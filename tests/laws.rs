@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// A pass that nobody looks at.
 fn unwatched() -> Watch<'static> {
-    Watch::new(&Quiet, Stage { noun: "rows", items: 0, bytes: 0 })
+    Watch::new(&Quiet, Stage::new("reading", "rows", 0))
 }
 
 /// Rows with weights; NaN marks a missing cell.

@@ -7,6 +7,7 @@ mod kernel_scores;
 mod laws;
 #[allow(dead_code)]
 mod oracle;
+mod progress;
 mod rooms;
 mod tutorial;
 #[allow(dead_code)]

@@ -330,3 +330,26 @@ fn every_form_lives_under_a_hard_limit() {
     let (code, _) = cage.run(&dir, &["fit", "wide", "--form", "primal", "-o", "m", "--quiet"]);
     assert_ne!(code, Some(0), "the limit bites where the plan did not know of it");
 }
+
+/// Without a row in memory, whatever the kernel, and with shuffles as many at a time as there is
+/// room for.
+#[test]
+fn dependence_stays_within_its_budget() {
+    let dir = Workdir::new();
+    let rows = ["--rows", "300000", "--columns", "8", "--row-group", "20000", "-o", "d"];
+    dir.ok(&[&["generate", "labels"], &rows[..]].concat());
+    let text = ["--label", "label_string"];
+    let number = ["--label", "x7", "--label-kernel", "rbf", "--label-features", "200"];
+    let cases: [(&[&str], &[&str], u64); 4] = [
+        (&text, &["--permutations", "40"], 80),
+        (&text, &["--kernel", "rbf", "--landmarks", "100"], 120),
+        (&text, &["--kernel", "rbf", "--random-features", "100", "--permutations", "8"], 120),
+        (&number, &["--permutations", "3"], 90),
+    ];
+    for (labels, options, most) in cases {
+        let memory = format!("{most}MB");
+        let fixed = ["hsic", "d", "--columns", "x[0-6]", "--quiet", "--memory", &memory];
+        let peak = peak(&dir, &[&fixed[..], labels, options].concat());
+        assert!(peak <= most * 1_000_000, "{options:?}: {peak} bytes of {memory}");
+    }
+}

@@ -5,7 +5,7 @@ use crate::workdir::{Workdir, array, close, doubles, matrix, names};
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, StringArray};
 use ndarray::{Array1, Array2, Axis, s};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 const N: usize = 60;
@@ -930,7 +930,7 @@ fn shuffled_labels_tell_dependence_from_chance() {
     );
     assert!(
         said.contains("pairs of rows")
-            && said.contains("the linear kernel without --permutations, which holds no row"),
+            && said.contains("or approximate with --landmarks, which holds no row"),
         "{said}"
     );
     let said = dir
@@ -943,4 +943,36 @@ fn shuffled_labels_tell_dependence_from_chance() {
     let said =
         dir.fails(2, &["hsic", "n.parquet", "--label", "text", "--kernel", "poly", "--sigma", "2"]);
     assert_eq!(said, "hsic: --sigma is of the rbf kernel; poly and sigmoid take --gamma");
+}
+
+#[test]
+fn hsic_takes_weights_scales_and_what_stands_for_its_kernels() {
+    let dir = Workdir::new();
+    dir.ok(&["generate", "labels", "--rows", "400", "--columns", "4", "-o", "d", "--quiet"]);
+    let fixed = ["hsic", "d", "--columns", "x*", "--label", "label_string"];
+    let hsic = |more: &[&str]| dir.json(&[&fixed[..], more].concat());
+    let rbf = ["--kernel", "rbf", "--gamma", "0.1", "--standardize", "--weight", "weight"];
+    let exact = hsic(&rbf);
+    let near = hsic(&[&rbf[..], &["--landmarks", "400"]].concat());
+    let (a, b) = (exact["hsic"].as_f64().unwrap(), near["hsic"].as_f64().unwrap());
+    assert!((a / b - 1.0).abs() < 1e-6, "{a} against {b}");
+    assert_eq!((&near["weight"], &near["standardize"]), (&json!("weight"), &json!(true)));
+    assert_eq!(near["approximation"]["kind"], "landmarks");
+    assert!(exact["approximation"].is_null());
+    assert_ne!(exact["total_weight"].as_f64(), Some(400.0));
+    let random = hsic(&[&rbf[..], &["--random-features", "50"]].concat());
+    assert_eq!(random["approximation"]["size"], 50);
+    let fixed = ["hsic", "d", "--columns", "x[0-2]", "--label", "x3", "--label-kernel", "rbf"];
+    let features = dir.json(&[&fixed[..], &["--label-features", "60"]].concat());
+    assert_eq!(features["label"]["features"], 60);
+    let told = dir.ok(&[&fixed[..], &["--landmark-choice", "uniform"]].concat()).stderr;
+    assert!(told.contains("--landmark-choice has no effect without --landmarks"), "{told}");
+    let said = dir.fails(2, &[&fixed[..], &["--exact", "--label-features", "9"]].concat());
+    assert!(
+        said.contains("--label-features stand for the kernel over labels and --exact"),
+        "{said}"
+    );
+    let weighted = ["--weight", "weight", "--permutations", "9"];
+    let said = dir.fails(2, &[&fixed[..], &weighted].concat());
+    assert!(said.contains("leave --permutations out, or write its rows out"), "{said}");
 }

@@ -130,7 +130,9 @@ impl ApplyPlan<'_, '_> {
         let encode =
             |batches: &mut UnitBatches<'_>, give: &mut dyn FnMut(_)| encoder.encode(batches, give);
         let totals = self.stream(crew, &done, listener, encode, &mut sink)?;
+        let watch = Watch::new(listener, Stage::untold("finishing"));
         sink.finish()?;
+        drop(watch);
         let files = if output.is_one_file() { 1 } else { all };
         Ok(ApplySummary { files, ..self.applied(&totals, kept, listener) })
     }
@@ -157,8 +159,7 @@ impl ApplyPlan<'_, '_> {
             Ok(())
         };
         let mut totals = Totals::default();
-        let (items, bytes) = (self.table.rows(), self.table.bytes());
-        let watch = Watch::new(listener, Stage { noun: "rows", items, bytes });
+        let watch = Watch::new(listener, pass::stage("mapping", "rows", &source, 0));
         pass::map(&source, crew, &watch, work, |unit, piece| match piece {
             Piece::Part(part) => sink.write(source.units()[unit].input, part),
             Piece::Totals(more) => {

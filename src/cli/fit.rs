@@ -1,10 +1,10 @@
 //! `fit`: data → a model file, directly or by way of a state.
 
 use super::args::{FitArgs, same_file};
-use super::plan::{columns_line, passed_over_lines, threads_line};
-use super::print_json;
+use super::plan::{columns_line, passed_over_lines, planning, threads_line};
 use super::scan::describe;
 use super::talk::Talk;
+use super::{open, print_json, writing};
 use crate::budget::Bytes;
 use crate::error::{Error, Result};
 use crate::fit::{ColumnOptions, Fit, Plan};
@@ -23,10 +23,10 @@ use std::time::Instant;
 /// Runs a fit and writes the model.
 pub(super) fn run(args: &FitArgs, talk: &Talk) -> Result<()> {
     let started = Instant::now();
-    let fit = args.fit.fit()?;
+    let fit = args.fit.fit(talk)?;
     check_file(&args.output)?;
     check_scores(args.scores_out.as_deref(), &fit, &args.output)?;
-    let dataset = Dataset::from_paths(&args.fit.data)?;
+    let dataset = open(&args.fit.data, talk)?;
     let results = [Some(&args.output), args.state.as_ref(), args.checkpoint.checkpoint.as_ref()];
     for out in results.into_iter().flatten() {
         // Only what ends like data is found by the next reading of a directory.
@@ -43,7 +43,7 @@ pub(super) fn run(args: &FitArgs, talk: &Talk) -> Result<()> {
         }
     };
     write_scores(&model, args.scores_out.as_deref(), talk)?;
-    model.save(&args.output)?;
+    talk.during(writing(&args.output), || model.save(&args.output))?;
     checkpoint.iter().for_each(Checkpoint::remove);
     let seconds = started.elapsed().as_secs_f64();
     tell_saved(&model, &args.output, Some(seconds), talk);
@@ -79,7 +79,7 @@ pub(super) fn write_scores(model: &Model, path: Option<&Path>, talk: &Talk) -> R
 
 /// The plan of a fit, announced, with what should be known before it runs.
 fn planned<'t>(args: &FitArgs, fit: &Fit, data: &'t Dataset, talk: &Talk) -> Result<Plan<'t>> {
-    let plan = fit.plan(data)?;
+    let plan = planning(&fit.labels, talk, || fit.plan(data))?;
     announce(&plan, data, talk);
     args.fit.without_effect().iter().for_each(|line| talk.say(format!("note: {line}")));
     talk.notes(plan.notes());

@@ -1,12 +1,13 @@
 //! `hsic`: how much the features, or a model's scores, depend on labels.
 
-use super::args::{HsicArgs, NameList};
+use super::args::{ColumnName, HsicArgs, NameList};
+use super::plan::planning;
 use super::talk::Talk;
-use super::{print, print_json};
+use super::{open, print, print_json};
 use crate::error::Result;
+use crate::fit::KernelOptions;
 use crate::hsic::{Hsic, HsicResult};
 use crate::model::Model;
-use crate::source::Dataset;
 use crate::words::{count, five_digits};
 use serde_json::json;
 use std::time::Instant;
@@ -15,8 +16,10 @@ use std::time::Instant;
 pub(super) fn run(args: &HsicArgs, talk: &Talk) -> Result<()> {
     let started = Instant::now();
     let model = args.model.as_ref().map(Model::load).transpose()?;
-    let data = Dataset::from_paths(&args.data)?;
-    let plan = options(args)?.plan(&data, model.as_ref())?;
+    let data = open(&args.data, talk)?;
+    let options = options(args, talk)?;
+    let plan = planning(&options.labels, talk, || options.plan(&data, model.as_ref()))?;
+    args.approximation.without_effect().iter().for_each(|line| talk.say(format!("note: {line}")));
     talk.notes(plan.notes());
     let result = plan.run(talk)?;
     let seconds = started.elapsed().as_secs_f64();
@@ -26,12 +29,16 @@ pub(super) fn run(args: &HsicArgs, talk: &Talk) -> Result<()> {
     }
 }
 
-fn options(args: &HsicArgs) -> Result<Hsic> {
+fn options(args: &HsicArgs, talk: &Talk) -> Result<Hsic> {
+    let approximation = args.approximation.approximation();
     Ok(Hsic {
-        labels: args.labels.options(NameList::all(&args.label), args.resources.memory)?,
-        kernel: (&args.kernel).into(),
+        labels: args.labels.options(NameList::all(&args.label), args.resources.memory, talk)?,
+        kernel: KernelOptions { approximation, ..(&args.kernel).into() },
         columns: (&args.columns).into(),
+        standardize: args.standardize,
+        weight: args.weight.clone().map(|ColumnName(name)| name),
         nulls: args.nulls,
+        exact: args.exact,
         permutations: args.permutations,
         seed: args.seed,
         allow_duplicates: args.allow_duplicates,
@@ -46,12 +53,17 @@ fn as_json(args: &HsicArgs, result: &HsicResult, seconds: f64) -> serde_json::Va
         "gamma": result.label_gamma,
         "coef0": result.label_coef0,
         "degree": result.label_degree,
+        "features": result.label_features,
     });
     json!({
         "hsic": result.hsic,
         "n_rows": result.rows,
         "n_features": result.features,
+        "weight": args.weight.as_ref().map(|ColumnName(name)| name),
+        "total_weight": result.weight,
+        "standardize": args.standardize,
         "kernel": result.kernel,
+        "approximation": result.approximation,
         "label": label,
         "model": args.model,
         "permutations": args.permutations,

@@ -4,8 +4,9 @@ use super::args::MergeArgs;
 use super::scan::describe;
 use super::solve::within;
 use super::talk::Talk;
+use super::writing;
 use crate::error::{Error, Result};
-use crate::listen::Listener;
+use crate::listen::{Listener, Stage, Watch};
 use crate::note::Note;
 use crate::staged::check_file;
 use crate::state::State;
@@ -19,15 +20,19 @@ pub(super) fn run(args: &MergeArgs, talk: &Talk) -> Result<()> {
         let problem = "is the checkpoint of a scan that is not done; finish the scan first";
         return Err(Error::model(first, problem));
     }
+    let stage = Stage::new("adding up", "states", args.states.len() as u64 - 1);
+    let watch = Watch::new(talk, stage);
     for path in states {
         let next = State::load(path)?;
         if args.skip_known && all.has_inputs_of(&next).map_err(|e| within(path, e))? {
             talk.note(&Note::KnownState(path.display().to_string()));
-            continue;
+        } else {
+            all.merge(next).map_err(|e| within(path, e))?;
         }
-        all.merge(next).map_err(|e| within(path, e))?;
+        watch.advance(1, 0)?;
     }
-    all.save(&args.output)?;
+    drop(watch);
+    talk.during(writing(&args.output), || all.save(&args.output))?;
     talk.say(format!("{}: {}", args.output.display(), describe(&all)));
     Ok(())
 }

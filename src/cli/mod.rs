@@ -17,10 +17,12 @@ mod transform;
 
 use crate::budget;
 use crate::error::{Error, Result};
+use crate::source::Dataset;
 use crate::{staged, workers};
 use args::{Cli, Command};
 use clap::Parser;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use talk::Talk;
 
@@ -29,7 +31,9 @@ pub fn main() -> ExitCode {
     budget::keep_freed_memory();
     let cli = Cli::parse();
     workers::record_panics();
-    let done = staged::exit_on_signals().and_then(|()| workers::caught(|| run(&cli)));
+    let command = name(&cli.command);
+    let stopped = move |left: &str| tell_stopped(command, left);
+    let done = staged::exit_on_signals(stopped).and_then(|()| workers::caught(|| run(&cli)));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
@@ -38,6 +42,13 @@ pub fn main() -> ExitCode {
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+/// The last line of a run that a signal ends, in place of a bar.
+fn tell_stopped(command: &str, left: &str) {
+    let mut out = std::io::stderr();
+    let clear = if out.is_terminal() { "\r\x1b[2K" } else { "" };
+    let _ = writeln!(out, "{clear}{command}: stopped; {left}");
 }
 
 /// The name of a command, which errors begin with.
@@ -91,6 +102,16 @@ fn phrase(sentence: &str) -> String {
             None => flag,
         }
     })
+}
+
+/// The files that were named, as far as their footers tell.
+fn open(data: &[String], talk: &Talk) -> Result<Dataset> {
+    talk.during("reading footers", || Dataset::from_paths(data))
+}
+
+/// What is done while a file is written.
+fn writing(path: &Path) -> String {
+    format!("writing {}", path.display())
 }
 
 /// Writes a result to stdout. A reader that went away is told from other errors by

@@ -2,10 +2,10 @@
 
 use super::args::PlanArgs;
 use super::talk::Talk;
-use super::{print, print_json};
+use super::{open, print, print_json};
 use crate::budget::{Bytes, Phase};
 use crate::error::Result;
-use crate::fit::{FormCost, Plan};
+use crate::fit::{FormCost, LabelOptions, Plan};
 use crate::source::{Dataset, LabelRead, Table};
 use crate::words::{constant, count, some, thousands};
 use serde_json::json;
@@ -13,14 +13,28 @@ use std::fmt::Write;
 
 /// Prints a plan, and fails if it does not fit.
 pub(super) fn run(args: &PlanArgs, talk: &Talk) -> Result<()> {
-    let dataset = Dataset::from_paths(&args.fit.data)?;
-    let plan = args.fit.fit()?.plan(&dataset)?;
+    let dataset = open(&args.fit.data, talk)?;
+    let fit = args.fit.fit(talk)?;
+    let plan = planning(&fit.labels, talk, || fit.plan(&dataset))?;
     match args.json {
         true => print_json(&as_json(&plan))?,
         false => print(&as_text(&plan, &dataset))?,
     }
     talk.notes(plan.notes());
     plan.check()
+}
+
+/// Makes a plan, which factors the kernel over labels where it is given.
+pub(super) fn planning<P>(
+    labels: &LabelOptions,
+    talk: &Talk,
+    plan: impl FnOnce() -> Result<P>,
+) -> Result<P> {
+    let work = match labels.given {
+        Some(_) => "factoring the kernel over labels",
+        None => "planning",
+    };
+    talk.during(work, plan)
 }
 
 fn as_json(plan: &Plan<'_>) -> serde_json::Value {

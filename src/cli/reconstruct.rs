@@ -1,15 +1,15 @@
 //! `reconstruct`: rows, or scores → rows as the components see them.
 
 use super::args::ReconstructArgs;
+use super::open;
 use super::talk::Talk;
 use super::transform::{refuse_replacing_model, write};
 use crate::error::Result;
 use crate::model::Model;
-use crate::source::Dataset;
 
 pub(super) fn run(args: &ReconstructArgs, talk: &Talk) -> Result<()> {
     let model = Model::load(&args.model)?;
-    let data = Dataset::from_paths(&args.data)?;
+    let data = open(&args.data, talk)?;
     let plan = args.options().plan(&model, &data)?;
     data.refuse_output(&args.data, &args.output.output)?;
     refuse_replacing_model(&args.model, &args.output.output)?;

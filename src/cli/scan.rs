@@ -2,10 +2,10 @@
 
 use super::args::ScanArgs;
 use super::fit::announce;
-use super::print_json;
 use super::talk::Talk;
+use super::{open, print_json, writing};
 use crate::error::{Error, Result};
-use crate::source::Dataset;
+use crate::listen::{Stage, Watch};
 use crate::staged::{StagedDir, check_file};
 use crate::state::{Group, ScanPlan, State};
 use crate::words::count;
@@ -17,7 +17,7 @@ use std::time::Instant;
 /// Runs a scan and writes the state, or one per group.
 pub(super) fn run(args: &ScanArgs, talk: &Talk) -> Result<()> {
     let started = Instant::now();
-    let dataset = Dataset::from_paths(&args.data)?;
+    let dataset = open(&args.data, talk)?;
     let scan = args.scan().plan(&dataset)?;
     talk.notes(&scan.notes());
     announce(scan.plan(), &dataset, talk);
@@ -31,7 +31,7 @@ pub(super) fn run(args: &ScanArgs, talk: &Talk) -> Result<()> {
     let state = scan.run_onto(None, checkpoint.as_ref(), talk)?;
     let classes = state.about.labels.as_ref().is_some_and(|labels| labels.classes);
     talk.notes(&state.label_notes(|_| !classes));
-    state.save(&args.output)?;
+    talk.during(writing(&args.output), || state.save(&args.output))?;
     checkpoint.iter().for_each(|c| c.remove());
     let seconds = started.elapsed().as_secs_f64();
     talk.say(format!("{}: {}, {seconds:.2} s", args.output.display(), describe(&state)));
@@ -63,14 +63,18 @@ fn groups(args: &ScanArgs, scan: &ScanPlan<'_>, talk: &Talk, started: Instant) -
     let column = scan.grouped_by().unwrap_or_default();
     let staged = StagedDir::create(&args.output, names, None)?;
     let (mut index, mut rows) = (0, 0);
+    let stage = Stage::new("writing", "groups", states.groups().len() as u64);
+    let watch = Watch::new(talk, stage);
     states.each(|state| {
         rows += state.rows();
         let target = staged.target(index);
         let mut file = staged.create_file(index)?;
         index += 1;
         let written = file.write_all(&state.to_bytes()?).and_then(|()| file.sync_all());
-        written.map_err(Error::io("write", target))
+        written.map_err(Error::io("write", target))?;
+        watch.advance(1, 0)
     })?;
+    drop(watch);
     staged.commit()?;
     let seconds = started.elapsed().as_secs_f64();
     let (groups, shown) = (count(index as u64, "group"), args.output.display());

@@ -2,12 +2,12 @@
 
 use super::args::SolveArgs;
 use super::fit::{check_scores, summary, tell_saved, write_scores};
-use super::print_json;
 use super::talk::Talk;
+use super::{print_json, writing};
 use crate::cli::args::same_file;
 use crate::error::{Error, Result};
 use crate::fit::Fit;
-use crate::listen::{Listener, Quiet};
+use crate::listen::{Listener, Quiet, Stage, Watch};
 use crate::model::Model;
 use crate::note::Note;
 use crate::solve::rules::Components;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &SolveArgs, talk: &Talk) -> Result<()> {
     let (fit, choice) = by_folds(&state, args, fit, talk)?;
     let model = state.solve(&fit, talk)?;
     write_scores(&model, args.scores_out.as_deref(), talk)?;
-    model.save(&args.output)?;
+    talk.during(writing(&args.output), || model.save(&args.output))?;
     tell_saved(&model, &args.output, None, talk);
     if !args.json {
         return Ok(());
@@ -74,10 +74,11 @@ fn by_folds(
     if !args.folds {
         return Ok((fit, None));
     }
-    let (choice, what) = match fit.scoring.is_some() {
-        true => (state.choose_features(&fit)?, "feature"),
-        false => (state.choose_components(&fit)?, "component"),
-    };
+    let (choice, what) = talk.during("fitting folds", || match fit.scoring.is_some() {
+        true => (state.choose_features(&fit), "feature"),
+        false => (state.choose_components(&fit), "component"),
+    });
+    let choice = choice?;
     let tried: Vec<String> =
         choice.tried.iter().map(|(n, e)| format!("{n} → {}", five_digits(*e))).collect();
     let folds = state.n_folds();
@@ -93,6 +94,7 @@ fn by_folds(
 fn directory(args: &SolveArgs, fit: &Fit, talk: &Talk) -> Result<()> {
     let paths = state_files(&args.state)?;
     let mut solved: Vec<(PathBuf, Model)> = Vec::new();
+    let watch = Watch::new(talk, Stage::new("solving", "states", paths.len() as u64));
     for path in &paths {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let name = PathBuf::from(format!("{stem}.safetensors"));
@@ -110,7 +112,9 @@ fn directory(args: &SolveArgs, fit: &Fit, talk: &Talk) -> Result<()> {
             }
             Err(e) => return Err(within(path, e)),
         }
+        watch.advance(1, 0)?;
     }
+    drop(watch);
     if solved.is_empty() {
         return Error::misuse(format!("no state in {} can be solved", args.state.display()));
     }

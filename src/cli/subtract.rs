@@ -4,6 +4,7 @@ use super::args::SubtractArgs;
 use super::scan::describe;
 use super::solve::within;
 use super::talk::Talk;
+use super::writing;
 use crate::error::Result;
 use crate::listen::Listener;
 use crate::note::Note;
@@ -18,7 +19,7 @@ pub(super) fn run(args: &SubtractArgs, talk: &Talk) -> Result<()> {
     if digits >= WARN_FROM_DIGITS {
         talk.note(&Note::LittleLeft(digits));
     }
-    state.save(&args.output)?;
+    talk.during(writing(&args.output), || state.save(&args.output))?;
     talk.say(format!("{}: {}", args.output.display(), describe(&state)));
     Ok(())
 }

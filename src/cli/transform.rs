@@ -1,12 +1,11 @@
 //! `transform`: rows → scores; and what `reconstruct` writes in the same way.
 
 use super::args::{OutputArgs, TransformArgs, same_file};
-use super::print_json;
 use super::talk::Talk;
+use super::{open, print_json};
 use crate::apply::{ApplyPlan, ApplySummary};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::source::Dataset;
 use crate::words::count;
 use serde_json::json;
 use std::path::Path;
@@ -14,7 +13,7 @@ use std::time::Instant;
 
 pub(super) fn run(args: &TransformArgs, talk: &Talk) -> Result<()> {
     let model = Model::load(&args.model)?;
-    let data = Dataset::from_paths(&args.data)?;
+    let data = open(&args.data, talk)?;
     let plan = args.options().plan(&model, &data)?;
     data.refuse_output(&args.data, &args.output.output)?;
     refuse_replacing_model(&args.model, &args.output.output)?;

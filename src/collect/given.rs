@@ -12,7 +12,7 @@ use super::{LabelRows, RowLabels};
 use crate::accumulate::{Accumulate, FeatureMoments, Moments};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::listen::{Listener, Stage, Watch};
+use crate::listen::{Listener, Watch};
 use crate::pass;
 use crate::solve::kernel_matrix::TakeRows;
 use crate::source::{Source, Table, Tally, place_of};
@@ -20,6 +20,7 @@ use crate::workers::Crew;
 use ndarray::{Array1, Array2, ArrayView2, s};
 use rand::RngExt;
 use rand_pcg::Pcg64;
+use std::borrow::Cow;
 
 /// Random vectors that K and its mirror image are multiplied with.
 const PROBES: usize = 4;
@@ -42,8 +43,6 @@ pub(crate) struct GivenRows<'a> {
     /// True when they are f32.
     pub single: bool,
     pub crew: Crew,
-    /// Of each pass.
-    pub stage: Stage,
     pub listener: &'a dyn Listener,
 }
 
@@ -99,8 +98,8 @@ impl Probes {
 }
 
 impl GivenRows<'_> {
-    fn watch(&self) -> Watch<'_> {
-        Watch::new(self.listener, self.stage)
+    fn watch(&self, work: impl Into<Cow<'static, str>>) -> Watch<'_> {
+        Watch::new(self.listener, pass::stage(work, "rows", self.source, 0))
     }
 
     /// Reads all rows once, and refuses a matrix that is none of a kernel.
@@ -110,7 +109,8 @@ impl GivenRows<'_> {
         let mut moments = FeatureMoments::new(n);
         let (mut weights, mut labels, mut first) = (Vec::new(), LabelRows::default(), 0);
         let (mut diagonal, mut largest) = (Array1::zeros(n), 0.0f64);
-        let tally = pass::each(self.source, self.crew, &self.watch(), |mut block| {
+        let watch = self.watch("looking at the matrix");
+        let tally = pass::each(self.source, self.crew, &watch, |mut block| {
             labels.take(block.labels.take());
             weights.extend(block.weights.iter().flatten());
             moments.update(block.clone());
@@ -124,6 +124,7 @@ impl GivenRows<'_> {
             first += values.nrows();
             Ok(())
         })?;
+        drop(watch);
         if (first, tally.unlabelled) != (n, 0) {
             return Err(self.too_few(n, first, tally.unlabelled));
         }
@@ -151,9 +152,9 @@ impl GivenRows<'_> {
     }
 
     /// Hands all rows of the kernel matrix over, in order.
-    pub(crate) fn read(&self, take: &mut TakeRows<'_>) -> Result<()> {
+    pub(crate) fn read(&self, work: String, take: &mut TakeRows<'_>) -> Result<()> {
         let mut first = 0;
-        pass::each(self.source, self.crew, &self.watch(), |block| {
+        pass::each(self.source, self.crew, &self.watch(work), |block| {
             let values = self.kernel.given(block.into_f64());
             take(first, values.view())?;
             first += values.nrows();
@@ -203,7 +204,8 @@ impl GivenRows<'_> {
     fn asymmetry(&self, at: usize) -> Result<Error> {
         let n = self.source.n_features();
         let (mut row, mut column, mut first) = (Array1::zeros(n), Array1::zeros(n), 0);
-        pass::each(self.source, self.crew, &self.watch(), |block| {
+        let watch = self.watch("looking for the entry");
+        pass::each(self.source, self.crew, &watch, |block| {
             let values = block.into_f64();
             let own = first..first + values.nrows();
             column.slice_mut(s![own.clone()]).assign(&values.column(at));

@@ -7,7 +7,7 @@ use super::check::{Centring, LabelUse};
 use super::options::cores;
 use crate::accumulate::{Moments, SecondMoment};
 use crate::error::{Error, Place, Result};
-use crate::listen::Listener;
+use crate::listen::{Listener, Stage, Watch};
 use crate::model::ScoringReport;
 use crate::model::{Header, InputEntry, KernelParts, LabelReport, Method, Model, Provenance};
 use crate::note::Note;
@@ -84,6 +84,7 @@ impl ModelContext<'_> {
     pub(crate) fn decompose(&self, sums: SecondMoment, tally: Tally) -> Result<Decomposition> {
         self.check(sums.moments(), &tally)?;
         let (scaling, asked) = (self.scaling(), self.components);
+        let watch = Watch::new(self.listener, Stage::decomposing(sums.moments().mean.len()));
         let solved = match sums {
             SecondMoment::Product(s) => solve(s, scaling, asked, cores()).map(|(m, s)| {
                 let accurate = accuracy::of_products(&s, &m, self.lost_digits);
@@ -91,6 +92,7 @@ impl ModelContext<'_> {
             }),
             SecondMoment::Factor(r) => factor::solve(r, scaling, asked, cores()),
         };
+        drop(watch);
         let (moments, solution) = solved.map_err(|e| e.about(&self.place))?;
         Ok(Decomposition { moments, solution, tally, labels: None, kernel: None })
     }

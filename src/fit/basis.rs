@@ -196,12 +196,13 @@ impl Run<'_> {
         let two = basis.work(problem.components, problem.request.nulls).passes > 1;
         let (moments, first, tally) = match two {
             true => {
-                let (moments, tally) = feature_moments(&*source, threads, &self.watch_rows())?;
+                let (moments, tally) = feature_moments(&*source, threads, self.listener)?;
                 (moments, None, tally)
             }
             false => {
                 let fresh = || Sketch::new(u.clone());
-                let (sketch, tally) = pass::fold(&*source, threads, &self.watch_rows(), fresh)?;
+                let watch = self.watch_rows("reading", &*source);
+                let (sketch, tally) = pass::fold(&*source, threads, &watch, fresh)?;
                 let first = sketch.finish();
                 (first.moments, Some(first.z), tally)
             }
@@ -214,7 +215,7 @@ impl Run<'_> {
             Some(z) => z,
             None => {
                 let empty = Product::new(p.clone(), Precision::Exact, operator.moments());
-                let watch = self.watch_rows();
+                let watch = self.watch_rows("reading", &*source);
                 pass::fold(&*source, threads, &watch, || empty.clone())?.0.finish().0
             }
         };

@@ -276,7 +276,7 @@ impl Workload {
     }
 
     /// Footers and pages while `part` of the features are read.
-    pub(super) fn reading(&self, name: &'static str, threads: usize, part: u64) -> Phase {
+    pub(crate) fn reading(&self, name: &'static str, threads: usize, part: u64) -> Phase {
         let pages = self.read.share(part, self.d).total(threads);
         let workers = count(threads as u64, "worker");
         Phase::new(name).hold(format!("footers and pages of {workers}"), pages)
@@ -288,12 +288,12 @@ impl Workload {
         Phase::new("writing").hold("the model, its bytes and its file", bytes)
     }
 
-    pub(super) fn block_rows(&self) -> u64 {
+    pub(crate) fn block_rows(&self) -> u64 {
         block_rows(self.d as usize) as u64
     }
 
     /// The accumulator of this fit's features.
-    pub(super) fn sums(&self, covariance: bool, labels: Option<LabelShape>) -> SumsKind {
+    pub(crate) fn sums(&self, covariance: bool, labels: Option<LabelShape>) -> SumsKind {
         let labels = labels.map(|l| match l.classes {
             true => LabelSumsKind::Classes(ClassLimit::of(l.vectors as usize)),
             false => LabelSumsKind::linear(l.vectors as usize),
@@ -490,7 +490,7 @@ fn sums_text(sums: &SumsKind) -> String {
 }
 
 /// The largest number below `most` for which this holds, which it does up to some number.
-pub(super) fn largest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
+pub(crate) fn largest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, most);
     while high - low > 1 {
         let middle = low + (high - low) / 2;

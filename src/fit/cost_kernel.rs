@@ -2,7 +2,8 @@
 
 use super::cost::{KernelWork, Workload, with_means};
 use super::kernel_choice::KernelRoute;
-use super::landmarks::{CHECKED_ON, sample_rows};
+use super::landmarks::sample_rows;
+use super::row_kernel::CHECKED_ON;
 use crate::budget::Phase;
 use crate::kernel::ridge;
 use crate::solve::rules::Components;

@@ -7,6 +7,7 @@ use super::run::Run;
 use crate::accumulate::{Accumulate, Gram, GramSums, Moments};
 use crate::budget::release_freed_memory;
 use crate::error::Result;
+use crate::listen::Stage;
 use crate::pass;
 use crate::solve::{accuracy, dual};
 use crate::source::{Block, Columnwise, Nulls, Precision, ReadRequest, Source, Spool, Storage};
@@ -37,7 +38,9 @@ impl Run<'_> {
         release_freed_memory();
         self.check(&sums.moments, &tally)?;
         let scaling = problem.centring.problem;
+        let watch = self.watch(Stage::decomposing(source.rows()));
         let (moments, decomposed) = dual::decompose(sums, scaling, problem.components, cores())?;
+        drop(watch);
         release_freed_memory();
         let loadings = self.loadings(&source, &decomposed.coefficients, &moments)?;
         let solution = dual::finish(decomposed, loadings, &moments, scaling, cores())?;
@@ -58,14 +61,15 @@ impl Run<'_> {
         let source = self.plan.table.read(&request)?;
         let (rows, d) = (self.plan.table.rows() as usize, problem.n_features());
         let mut spool = Spool::create(&problem.temp_dir, rows, d, storage, exact)?;
-        let watch = self.watch_rows();
+        let watch = self.watch_rows("copying", &*source);
         let tally = pass::each(&*source, self.crew(), &watch, |block| spool.write(block))?;
         Ok((spool, tally))
     }
 
     fn gram(&self, source: &Columnwise<'_>) -> Result<(GramSums, Tally)> {
         let fresh = Gram::new(source.rows(), self.plan.problem.centring.problem, self.threads);
-        let (sums, tally) = pass::gather(source, self.crew(), &self.watch_features(), fresh)?;
+        let watch = self.watch(pass::stage("multiplying", "features", source, 0));
+        let (sums, tally) = pass::gather(source, self.crew(), &watch, fresh)?;
         Ok((sums.finish(), tally))
     }
 
@@ -100,7 +104,8 @@ impl Run<'_> {
             }
             Ok(())
         };
-        pass::map(source, self.crew(), &self.watch_features(), work, |unit, piece| {
+        let watch = self.watch(pass::stage("mapping back", "features", source, 0));
+        pass::map(source, self.crew(), &watch, work, |unit, piece| {
             loadings.slice_mut(s![.., source.features(unit)]).assign(&piece);
             Ok(())
         })?;

@@ -8,13 +8,12 @@ use super::kernel::{Centering, Compared, KernelData};
 use super::options::cores;
 use super::plan::{Plan, is_single};
 use super::run::Run;
-use super::sums_pass::rows_stage;
 use crate::blas;
 use crate::budget::{Budget, Bytes, MemoryPlan, Phase};
 use crate::collect::given::{FirstLook, GivenRows, NO_HOLES};
 use crate::error::{Error, Result};
 use crate::kernel::{Basis, Kernel, KernelKind, KernelMap};
-use crate::listen::{Listener, Quiet};
+use crate::listen::Listener;
 use crate::model::{KernelParts, KernelReport};
 use crate::solve::Solution;
 use crate::solve::kernel_matrix::{GivenMatrix, KernelMatrix};
@@ -48,7 +47,11 @@ pub(crate) fn check_square(kind: KernelKind, features: &Features, table: &dyn Ta
 ///
 /// All its numeric columns are taken, n of them or one vector of n numbers; that it is symmetric is
 /// checked.
-pub fn read_kernel_matrix(table: &dyn Table, memory: Option<Bytes>) -> Result<Array2<f64>> {
+pub fn read_kernel_matrix(
+    table: &dyn Table,
+    memory: Option<Bytes>,
+    listener: &dyn Listener,
+) -> Result<Array2<f64>> {
     let chosen = ColumnChoice::default().resolve(table)?;
     check_square(KernelKind::Precomputed, &chosen.features, table)?;
     let n = table.rows() as usize;
@@ -62,10 +65,10 @@ pub fn read_kernel_matrix(table: &dyn Table, memory: Option<Bytes>) -> Result<Ar
     let source = table.read(&request)?;
     let crew = Crew { threads: cores(), queue: 1 };
     let kind = KernelKind::Precomputed;
-    let rows = given_rows(table, &*source, (kind, &request.features), crew, &Quiet);
+    let rows = given_rows(table, &*source, (kind, &request.features), crew, listener);
     rows.look(0)?;
     let mut k = Array2::zeros((n, n));
-    rows.read(&mut |first, some| {
+    rows.read("reading the matrix".into(), &mut |first, some| {
         k.slice_mut(s![first..first + some.nrows(), ..]).assign(&some);
         Ok(())
     })?;
@@ -85,8 +88,7 @@ fn given_rows<'s>(
         KernelKind::Distances => Kernel::Distances,
         _ => Kernel::Precomputed,
     };
-    let (single, stage) = (is_single(features), rows_stage(table));
-    GivenRows { table, source, kernel, single, crew, stage, listener }
+    GivenRows { table, source, kernel, single: is_single(features), crew, listener }
 }
 
 impl Plan<'_> {
@@ -132,7 +134,7 @@ impl Run<'_> {
         let matrix = GivenMatrix {
             diagonal: look.diagonal.clone(),
             noise: look.noise,
-            read: &|take| rows.read(take),
+            read: &|work, take| rows.read(work, take),
         };
         let n = look.diagonal.len();
         work(&self.kernel_problem(KernelMatrix::Given(matrix), weights, (n, 0)))

@@ -8,6 +8,8 @@ use super::given::GivenLook;
 use super::kernel_choice::KernelRoute;
 use super::labels::{are_classes, class_centroids, score_squares};
 use super::options::cores;
+use super::plan::Plan;
+use super::row_kernel::{PreparedRows, RowKernel, degenerate};
 use super::run::Run;
 use super::sums_pass::feature_moments;
 use crate::accumulate::{Moments, Scaling};
@@ -15,28 +17,17 @@ use crate::budget::{PROGRAM_BYTES, release_freed_memory};
 use crate::collect::{AllRows, RowLabels, collect_all};
 use crate::error::{Error, IterationKind, Place, Result, Unconverged};
 use crate::kernel::ridge::LEARNED_FROM;
-use crate::kernel::{Basis, Comparands, Kernel, KernelKind, KernelMap, Ridge};
+use crate::kernel::{Basis, Comparands, Kernel, KernelMap, Ridge};
+use crate::listen::Stage;
 use crate::model::{KernelParts, KernelReport, PreimageReport};
 use crate::note::Note;
 use crate::solve::kernel_matrix::{KernelMatrix, TileMatrix};
 use crate::solve::kernel_pca::{self, KernelMeans, KernelProblem, KernelSolution, Negative};
 use crate::solve::krylov::Tolerance;
 use crate::solve::landmarks::shuffled;
-use crate::solve::{Form, Solution, solve};
-use crate::source::{Block, MappedSource, Prepare, Tally, place_of};
+use crate::solve::{Solution, solve};
+use crate::source::{MappedSource, Tally};
 use ndarray::{Array1, Array2, Axis};
-
-/// What a kernel matrix may differ by from the identity, or from a constant, and say nothing.
-const DEGENERATE: f64 = 1e-6;
-
-/// Prepared rows, the kernel over them, and the features that take part.
-pub(super) struct PreparedRows {
-    pub(super) x: Array2<f64>,
-    pub(super) kernel: Kernel,
-    pub(super) gamma_from: Option<String>,
-    pub(super) active: Vec<usize>,
-    pub(super) scale: Option<Array1<f64>>,
-}
 
 /// What goes with coefficients over rows.
 pub(super) struct Centering {
@@ -72,8 +63,12 @@ impl Run<'_> {
     pub(super) fn kernel(&self, route: KernelRoute) -> Result<Decomposition> {
         match (route, &self.plan.problem.labels) {
             (KernelRoute::UnitPca, _) => self.unit_pca(),
-            (KernelRoute::Landmarks(m), _) => self.approximate(m, Form::Landmarks),
-            (KernelRoute::Fourier(m), _) => self.approximate(m, Form::Fourier),
+            (KernelRoute::Landmarks(_) | KernelRoute::Fourier(_), _) => {
+                let choice = self.plan.problem.kernel.as_ref();
+                let by = choice.and_then(|choice| choice.options.approximation);
+                let missing = || Error::Internal("nothing stands for the kernel".into());
+                self.approximate(by.ok_or_else(missing)?)
+            }
             (KernelRoute::Supervised, LabelUse::Read(labels)) => self.kernel_supervised(labels),
             _ => self.exact(),
         }
@@ -81,53 +76,22 @@ impl Run<'_> {
 
     fn all_rows(&self) -> Result<AllRows> {
         let source = self.source()?;
-        let rows = collect_all(&*source, self.plan.table.rows(), self.crew(), &self.watch_rows())?;
+        let watch = self.watch_rows("reading", &*source);
+        let rows = collect_all(&*source, self.plan.table.rows(), self.crew(), &watch)?;
+        drop(watch);
         release_freed_memory();
         self.check(&rows.moments, &rows.tally)?;
         Ok(rows)
     }
 
-    /// What is done to rows before the kernel sees them, and the features that take part.
-    pub(super) fn preparation(
-        &self,
-        moments: &Moments,
-    ) -> (Prepare, Vec<usize>, Option<Array1<f64>>) {
-        let scaling = self.plan.problem.centring.problem;
-        let (active, scale) = scaling.active(moments);
-        let some = active.len() < moments.mean.len();
-        let cosine = |k: &super::kernel_choice::KernelChoice| k.kind == KernelKind::Cosine;
-        let prepare = Prepare {
-            fill: moments.mean.clone(),
-            active: some.then(|| active.clone()),
-            shift: scaling.standardize.then(|| moments.mean.select(Axis(0), &active)),
-            factor: scale.as_ref().map(|s| s.mapv(f64::recip)),
-            normalize: self.plan.problem.kernel.as_ref().is_some_and(cosine),
-            center: None,
-        };
-        (prepare, active, scale)
-    }
-
-    /// Prepares rows; `whole` when they are all rows of the table, so that one can be named.
-    pub(super) fn prepared(
-        &self,
-        x: Array2<f64>,
-        weights: Option<&Array1<f64>>,
-        moments: &Moments,
-        whole: bool,
-    ) -> Result<PreparedRows> {
-        let (prepare, active, scale) = self.preparation(moments);
-        if active.is_empty() {
-            return Err(
-                self.refusal("every feature is constant: rows do not differ; choose other columns")
-            );
-        }
-        let x = prepare.apply(Block::dense(x), |row| place_of(self.plan.table, row, whole))?;
-        let Some(choice) = &self.plan.problem.kernel else {
+    /// The kernel over the rows of this fit.
+    pub(super) fn row_kernel(&self) -> Result<RowKernel<'_>> {
+        let Plan { table, problem, .. } = self.plan;
+        let Some(choice) = &problem.kernel else {
             return Err(Error::Internal("a kernel method without a kernel".into()));
         };
-        let seed = self.plan.problem.seed;
-        let (kernel, gamma_from) = choice.resolve(&x, weights, seed, self.listener);
-        Ok(PreparedRows { x, kernel, gamma_from, active, scale })
+        let (scaling, seed) = (problem.centring.problem, problem.seed);
+        Ok(RowKernel { table: *table, choice, scaling, seed, listener: self.listener })
     }
 
     fn exact(&self) -> Result<Decomposition> {
@@ -148,7 +112,8 @@ impl Run<'_> {
             return self.given_data();
         }
         let AllRows { x, weights, labels, moments, tally } = self.all_rows()?;
-        let rows = self.prepared(x, weights.as_ref(), &moments, tally.dropped == 0)?;
+        let whole = tally.dropped == 0;
+        let rows = self.row_kernel()?.prepared(x, weights.as_ref(), &moments, whole)?;
         Ok(KernelData { compared: Compared::Rows(rows), weights, labels, moments, tally })
     }
 
@@ -306,21 +271,15 @@ impl Run<'_> {
         Ok((solution, KernelParts { report, map, unit_mean: None, preimage }))
     }
 
-    /// Of an rbf kernel, which is 1 on the diagonal: rows that are like no other, or all alike.
+    /// Tells of rows that are like no other to the kernel, or all alike.
     fn tell_degenerate(&self, means: &KernelMeans, data: &KernelData) {
-        let Compared::Rows(PreparedRows { kernel: Kernel::Rbf { gamma }, .. }) = data.compared
-        else {
-            return;
-        };
+        let Compared::Rows(PreparedRows { kernel, .. }) = data.compared else { return };
         let total = data.moments.weight;
         let own = |i: usize| data.weights.as_ref().map_or(1.0, |w| w[i]);
         let beside = |(i, mean): (usize, &f64)| mean * total - own(i);
         let others = means.rows.iter().enumerate().map(beside).fold(0.0, f64::max);
-        if others < DEGENERATE {
-            self.listener.note(&Note::KernelIsIdentity { gamma });
-        } else if 1.0 - means.grand < DEGENERATE {
-            self.listener.note(&Note::KernelIsConstant { gamma });
-        }
+        let told = degenerate(kernel, others, means.grand);
+        told.iter().for_each(|note| self.listener.note(note));
     }
 
     pub(super) fn tell_negative(&self, negative: Negative) {
@@ -344,6 +303,7 @@ impl Run<'_> {
             return Ok(None);
         }
         let k = map.coefficients.nrows();
+        let _watch = self.watch(Stage::untold("learning the way back"));
         let compared =
             crate::blas::serial(|| map.comparer().compare(sample.view(), k, self.threads));
         let scores = compared.scores.reversed_axes().as_standard_layout().into_owned();
@@ -358,9 +318,9 @@ impl Run<'_> {
     /// The cosine kernel: PCA of the rows at unit length.
     fn unit_pca(&self) -> Result<Decomposition> {
         let rows = self.source()?;
-        let (moments, tally) = feature_moments(&*rows, self.threads, &self.watch_rows())?;
+        let (moments, tally) = feature_moments(&*rows, self.threads, self.listener)?;
         self.check(&moments, &tally)?;
-        let (prepare, active, scale) = self.preparation(&moments);
+        let (prepare, active, scale) = self.row_kernel()?.preparation(&moments);
         let unit = |block, place: &dyn Fn(usize) -> Place| prepare.apply(block, place);
         let source = MappedSource::new(rows, active.len(), unit);
         let sums = self.covariance(&source)?;
@@ -381,6 +341,7 @@ impl Run<'_> {
         sums: crate::accumulate::CoMoment,
     ) -> Result<(Moments, Solution)> {
         let scaling = Scaling { center: true, standardize: false };
+        let _watch = self.watch(Stage::decomposing(sums.s.nrows()));
         solve(sums, scaling, self.plan.problem.components, cores())
     }
 

@@ -15,7 +15,7 @@ use super::options::{Approximate, DEFAULT_DEGREE, Fit, Gamma, KernelOptions, cor
 use crate::blas;
 use crate::error::{Error, Result};
 use crate::kernel::{Kernel, KernelKind, squared_distance};
-use crate::listen::Listener;
+use crate::listen::{Listener, Stage, Watch};
 use crate::model::Method;
 use crate::note::Note;
 use crate::solve::Form;
@@ -165,7 +165,10 @@ impl KernelChoice {
         seed: u64,
         listener: &dyn Listener,
     ) -> (Kernel, Option<String>) {
-        let median = || median_gamma(rows, weights, seed);
+        let median = || {
+            let _watch = Watch::new(listener, Stage::untold("measuring distances"));
+            median_gamma(rows, weights, seed)
+        };
         resolve(&self.options, self.kind, rows.ncols(), median, listener)
     }
 }
@@ -235,7 +238,7 @@ pub(crate) fn check_constants(options: &KernelOptions, kind: KernelKind) -> Resu
 }
 
 /// The kernel over d features, and where γ comes from; what was not given is told.
-pub(crate) fn resolve(
+fn resolve(
     options: &KernelOptions,
     kind: KernelKind,
     d: usize,
@@ -274,7 +277,7 @@ pub(crate) fn resolve(
 
 /// 1 / (2 median ‖x − y‖²) over the pairs of a seeded sample that differ; a pair counts as often as
 /// its rows do.
-pub(crate) fn median_gamma(rows: &Array2<f64>, weights: Option<&Array1<f64>>, seed: u64) -> f64 {
+fn median_gamma(rows: &Array2<f64>, weights: Option<&Array1<f64>>, seed: u64) -> f64 {
     let n = rows.nrows();
     let picked = shuffled(n, MEDIAN_OF.min(n), seed);
     let sample = rows.select(Axis(0), &picked);

@@ -1,15 +1,17 @@
-//! The passes of kernel PCA by landmarks or random features: one for a sample and the means, one
-//! that adds up S of what stands for the kernel. Holds no rows but the sample.
+//! What stands for a kernel, by landmarks or random features, and the passes of kernel PCA with it:
+//! one for a sample and the means, one that adds up S of what stands for the kernel. Holds no rows
+//! but the sample.
 
 use super::assemble::Decomposition;
-use super::kernel::PreparedRows;
-use super::options::{LandmarkChoice, cores};
+use super::options::{Approximate, LandmarkChoice, cores};
+use super::row_kernel::{CHECKED_ON, PreparedRows, RowKernel};
 use super::run::Run;
 use crate::accumulate::Moments;
-use crate::collect::{RowSample, reservoir_sample};
-use crate::error::{Place, Result};
+use crate::collect::{RowSample, Sample, reservoir_sample};
+use crate::error::{Error, Place, Result};
 use crate::kernel::ridge::LEARNED_FROM;
 use crate::kernel::{Basis, Comparer, Fourier, KernelMap};
+use crate::listen::{Stage, Watch};
 use crate::model::{Approximation, KernelParts, KernelReport};
 use crate::note::Note;
 use crate::solve::kernel_pca::Negative;
@@ -21,22 +23,32 @@ use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 /// Rows that landmarks are chosen among, for each of them.
 const CANDIDATES: usize = 10;
 
-/// Rows that an approximation is compared with the kernel on.
-pub(super) const CHECKED_ON: usize = 1_000;
-
 /// Rows of the sample that an approximation with m landmarks or features starts from.
-pub(super) fn sample_rows(landmarks: usize, ridge: bool) -> usize {
+pub(crate) fn sample_rows(landmarks: usize, ridge: bool) -> usize {
     let learned = if ridge { LEARNED_FROM } else { 0 };
     (CANDIDATES * landmarks).max(CHECKED_ON).max(learned)
 }
 
 /// What rows are compared with, and how comparisons become features whose PCA stands for the
 /// kernel's.
-struct KernelFeatures {
+pub(crate) struct KernelFeatures {
     map: KernelMap,
     /// m' × m: of landmarks; random features are features already.
     whitening: Option<Array2<f64>>,
-    negative: Negative,
+    pub(crate) negative: Negative,
+    /// How far they are from the kernel.
+    pub(crate) fidelity: Fidelity,
+    /// The mean of the features over some rows.
+    pub(crate) near_mean: Array1<f64>,
+}
+
+/// How far what stands for a kernel is from it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Fidelity {
+    /// ‖K̂ − K‖ / ‖K‖.
+    pub(crate) error: f64,
+    /// On so many rows.
+    pub(crate) sample: usize,
 }
 
 impl KernelFeatures {
@@ -50,16 +62,27 @@ impl KernelFeatures {
             mean: Array1::zeros(m),
             grand_mean: 0.0,
         };
-        KernelFeatures { map, whitening, negative }
+        let near_mean = Array1::zeros(whitening.as_ref().map_or(m, |w| w.nrows()));
+        KernelFeatures { map, whitening, negative, fidelity: Fidelity::default(), near_mean }
     }
 
     /// Features of each row.
-    fn width(&self) -> usize {
-        self.whitening.as_ref().map_or(self.map.basis.len(), |w| w.nrows())
+    pub(crate) fn width(&self) -> usize {
+        self.near_mean.len()
+    }
+
+    /// Landmarks or random features that rows are compared with.
+    pub(crate) fn size(&self) -> usize {
+        self.map.basis.len()
+    }
+
+    /// Ready to compare.
+    pub(crate) fn comparer(&self) -> Comparer<'_> {
+        self.map.comparer()
     }
 
     /// φ of some rows; the comparer is made once for all of them.
-    fn of(&self, comparer: &Comparer<'_>, x: ArrayView2<'_, f64>) -> Array2<f64> {
+    pub(crate) fn of(&self, comparer: &Comparer<'_>, x: ArrayView2<'_, f64>) -> Array2<f64> {
         let mut compared = Array2::zeros((x.nrows(), comparer.len()));
         comparer.tiles(x, |columns, tile| {
             compared.slice_mut(s![.., columns]).assign(&tile);
@@ -87,73 +110,45 @@ impl KernelFeatures {
 
 impl Run<'_> {
     /// PCA of what stands for the kernel: whitened comparisons with landmarks, or random features.
-    pub(super) fn approximate(&self, m: usize, form: Form) -> Result<Decomposition> {
-        let landmarks = if form == Form::Landmarks { m } else { 0 };
-        let size = sample_rows(landmarks, self.learns_preimage());
-        let seed = self.plan.problem.seed;
+    pub(super) fn approximate(&self, by: Approximate) -> Result<Decomposition> {
+        let kernel = self.row_kernel()?;
         let source = self.source()?;
-        let RowSample { x, weights, moments, tally } =
-            reservoir_sample(&*source, size, seed, self.crew(), &self.watch_rows())?;
+        let sample = Sample {
+            rows: sample_rows(by.landmarks(), self.learns_preimage()),
+            seed: self.plan.problem.seed,
+        };
+        let watch = self.watch_rows("sampling", &*source);
+        let sampled = reservoir_sample(&*source, sample, self.crew(), &watch, None);
+        drop(watch);
+        let RowSample { x, weights, moments, tally } = sampled?;
         self.check(&moments, &tally)?;
-        let rows = self.prepared(x, weights.as_ref(), &moments, false)?;
-        let features = self.kernel_features(&rows, m, form)?;
-        self.tell_negative(features.negative);
-        let width = features.width();
-        if width == 0 {
-            return Err(self.refusal(
-                "the kernel is 0 among all landmarks: there is nothing to decompose; choose \
-                 another ⟦gamma⟧",
-            ));
-        }
-        let (prepare, ..) = self.preparation(&moments);
-        let comparer = features.map.comparer();
-        let (error, sample) = self.approximation_error(&rows, &features, &comparer);
+        let rows = kernel.prepared(x, weights.as_ref(), &moments, false)?;
+        let features = kernel.features(&rows, by)?;
+        let (prepare, ..) = kernel.preparation(&moments);
+        let comparer = features.comparer();
         let phi = |block: Block, place: &dyn Fn(usize) -> Place| {
             Ok(features.of(&comparer, prepare.apply(block, place)?.view()))
         };
-        let mapped = MappedSource::new(source, width, phi);
+        let mapped = MappedSource::new(source, features.width(), phi);
         let sums = self.covariance(&mapped)?;
         drop(mapped);
         drop(comparer);
         let (units, mut solution) = self.solve_centred(sums)?;
-        let negative = features.negative;
+        let (negative, width, fidelity) = (features.negative, features.width(), features.fidelity);
         let map = features.with_components(&solution, &units);
-        solution.form = form;
+        solution.form = by.form();
         solution.components = map.coefficients.clone();
-        let approximation = self.approximation(&map, form, (width, sample, error));
+        let Fidelity { error, sample } = fidelity;
+        let approximation = Approximation {
+            kind: by.form().to_string(),
+            choice: by.choice().map(|choice| choice.name().to_string()),
+            size: map.basis.len(),
+            rank: width,
+            sample,
+            error,
+        };
         let kernel = self.landmark_parts(rows, map, approximation, negative, &mut solution)?;
         Ok(Decomposition { moments, solution, tally, labels: None, kernel: Some(kernel) })
-    }
-
-    /// ‖K̂ − K‖ / ‖K‖ on some rows of the sample, and how many.
-    fn approximation_error(
-        &self,
-        rows: &PreparedRows,
-        features: &KernelFeatures,
-        comparer: &Comparer<'_>,
-    ) -> (f64, usize) {
-        let seed = self.plan.problem.seed.wrapping_add(1);
-        let picked = shuffled(rows.x.nrows(), CHECKED_ON, seed);
-        let checked = rows.x.select(Axis(0), &picked);
-        let error = crate::blas::serial(|| {
-            landmarks::error(&rows.kernel, checked.view(), &features.of(comparer, checked.view()))
-        });
-        (error, checked.nrows())
-    }
-
-    /// Told, and for the model.
-    fn approximation(
-        &self,
-        map: &KernelMap,
-        form: Form,
-        (rank, sample, error): (usize, usize, f64),
-    ) -> Approximation {
-        let size = map.basis.len();
-        let kind = if form == Form::Landmarks { "landmark" } else { "random feature" };
-        self.listener.note(&Note::KernelApproximated { kind, size, rank, error, sample });
-        let chosen = form == Form::Landmarks;
-        let choice = chosen.then(|| self.plan.landmark_choice().name().to_string());
-        Approximation { kind: form.to_string(), choice, size, rank, sample, error }
     }
 
     fn landmark_parts(
@@ -184,27 +179,108 @@ impl Run<'_> {
         };
         Ok(KernelParts { report, map: Some(Box::new(map)), unit_mean: None, preimage })
     }
+}
 
-    /// Landmarks and the whitening of comparisons with them, or random features.
-    fn kernel_features(&self, rows: &PreparedRows, m: usize, form: Form) -> Result<KernelFeatures> {
-        let (kernel, seed) = (rows.kernel, self.plan.problem.seed);
-        let mut negative = Negative { count: 0, all: false };
-        if form == Form::Fourier {
-            let gamma = kernel.gamma().unwrap_or(1.0);
-            let basis = Basis::Fourier(Fourier::new(rows.x.ncols(), m, gamma, seed));
-            return Ok(KernelFeatures::new(basis, None, negative));
+impl Approximate {
+    /// Landmarks, if there are any.
+    pub(crate) fn landmarks(self) -> usize {
+        match self {
+            Approximate::Landmarks { count, .. } => count,
+            Approximate::Fourier(_) => 0,
         }
-        let chosen = match self.plan.landmark_choice() {
-            LandmarkChoice::Uniform => shuffled(rows.x.nrows(), m, seed),
-            LandmarkChoice::KMeans => landmarks::spread_out(&kernel, &rows.x, m, seed),
+    }
+
+    /// How landmarks are chosen, if there are any.
+    pub(crate) fn choice(self) -> Option<LandmarkChoice> {
+        match self {
+            Approximate::Landmarks { choice, .. } => Some(choice),
+            Approximate::Fourier(_) => None,
+        }
+    }
+
+    pub(crate) fn form(self) -> Form {
+        match self {
+            Approximate::Landmarks { .. } => Form::Landmarks,
+            Approximate::Fourier(_) => Form::Fourier,
+        }
+    }
+
+    /// "landmark", "random feature".
+    fn noun(self) -> &'static str {
+        match self {
+            Approximate::Landmarks { .. } => "landmark",
+            Approximate::Fourier(_) => "random feature",
+        }
+    }
+}
+
+impl RowKernel<'_> {
+    /// What stands for the kernel over a sample of rows, and how far it is from it; both are told.
+    pub(crate) fn features(&self, rows: &PreparedRows, by: Approximate) -> Result<KernelFeatures> {
+        let mut features = match by {
+            Approximate::Fourier(m) => {
+                let gamma = rows.kernel.gamma().unwrap_or(1.0);
+                let basis = Basis::Fourier(Fourier::new(rows.x.ncols(), m, gamma, self.seed));
+                KernelFeatures::new(basis, None, Negative { count: 0, all: false })
+            }
+            Approximate::Landmarks { count, choice } => self.landmarks(rows, count, choice)?,
+        };
+        let negative = features.negative.count;
+        if negative > 0 {
+            self.listener.note(&Note::NegativeEigenvalues { count: negative, at_least: true });
+        }
+        if features.width() == 0 {
+            return Err(Error::data(
+                self.table.place(),
+                "the kernel is 0 among all landmarks: there is nothing to decompose; choose \
+                 another ⟦gamma⟧",
+            ));
+        }
+        (features.fidelity, features.near_mean) = self.fidelity(rows, &features);
+        let (kind, size, rank) = (by.noun(), features.size(), features.width());
+        let Fidelity { error, sample } = features.fidelity;
+        self.listener.note(&Note::KernelApproximated { kind, size, rank, error, sample });
+        Ok(features)
+    }
+
+    /// How far features are from the kernel, on some rows, and their mean over them.
+    fn fidelity(&self, rows: &PreparedRows, features: &KernelFeatures) -> (Fidelity, Array1<f64>) {
+        let _watch = Watch::new(self.listener, Stage::untold("comparing with the kernel"));
+        let checked = self.some_rows(&rows.x);
+        let (k, phi) = crate::blas::serial(|| {
+            let k = rows.kernel.tile(checked.view(), checked.view());
+            (k, features.of(&features.comparer(), checked.view()))
+        });
+        self.tell_degenerate(rows.kernel, &k);
+        let mean = phi.mean_axis(Axis(0)).unwrap_or_default();
+        let error = crate::blas::serial(|| landmarks::error(k, &phi));
+        (Fidelity { error, sample: checked.nrows() }, mean)
+    }
+
+    /// Landmarks and the whitening of comparisons with them.
+    fn landmarks(
+        &self,
+        rows: &PreparedRows,
+        m: usize,
+        choice: LandmarkChoice,
+    ) -> Result<KernelFeatures> {
+        let kernel = rows.kernel;
+        let chosen = match choice {
+            LandmarkChoice::Uniform => shuffled(rows.x.nrows(), m, self.seed),
+            LandmarkChoice::KMeans => {
+                let most = m.min(rows.x.nrows()) as u64;
+                let stage = Stage::new("choosing", "landmarks", most);
+                let watch = Watch::new(self.listener, stage);
+                landmarks::spread_out(&kernel, &rows.x, m, self.seed, &watch)?
+            }
         };
         if chosen.len() < m {
             self.listener.note(&Note::FewerLandmarks { found: chosen.len(), asked: m });
         }
         let some = rows.x.select(Axis(0), &chosen);
-        let Landmarks { rows, whitening, negative: below } =
-            Landmarks::new(&kernel, some, cores())?;
-        negative.count = below;
+        let _watch = Watch::new(self.listener, Stage::decomposing(some.nrows()));
+        let Landmarks { rows, whitening, negative } = Landmarks::new(&kernel, some, cores())?;
+        let negative = Negative { count: negative, all: false };
         Ok(KernelFeatures::new(Basis::Rows { kernel, rows }, Some(whitening), negative))
     }
 }

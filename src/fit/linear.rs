@@ -5,7 +5,7 @@ use super::check::LabelProblem;
 use super::label_factor::LabelFactor;
 use super::labels::EXACT_LABELS;
 use super::run::{Run, label_sums};
-use super::sums_pass::{SumsPass, feature_moments, rows_stage};
+use super::sums_pass::{SumsPass, feature_moments};
 use crate::accumulate::{Accumulate, CoMoment, LabelMap, LabelSumsKind, SecondMoment};
 use crate::accumulate::{SumsKind, SumsResult};
 use crate::budget::release_freed_memory;
@@ -30,7 +30,7 @@ impl Run<'_> {
         let mut kind =
             SumsKind { features, covariance, precision, nulls, labels, threads, around: None };
         if kind.needs_means() {
-            let (moments, tally) = feature_moments(&*source, threads, &self.watch_rows())?;
+            let (moments, tally) = feature_moments(&*source, threads, self.listener)?;
             self.check(&moments, &tally)?;
             kind.around = Some(moments);
         }
@@ -43,7 +43,7 @@ impl Run<'_> {
             kind,
             folds: None,
             threads: self.threads,
-            stage: rows_stage(self.plan.table),
+            work: "reading",
             listener: self.listener,
         };
         let (sums, tally) = pass.whole()?;

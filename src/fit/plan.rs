@@ -11,7 +11,7 @@ use super::kernel_choice::KernelRoute;
 use super::label_factor::LabelFactor;
 use super::labels::EXACT_LABELS;
 use super::no_effect;
-use super::options::{Approximate, Fit};
+use super::options::Fit;
 use crate::budget::{Budget, Bytes};
 use crate::error::{Error, Result};
 use crate::model::Method;
@@ -303,14 +303,4 @@ fn kernel_work(problem: &FitProblem, n: u64, d: u64) -> Result<Option<KernelWork
     let given = kernel.kind.is_given();
     let spill = spill && !given;
     Ok(Some(KernelWork { route, ridge: kernel.options.preimage, spill, given }))
-}
-
-impl Plan<'_> {
-    /// How landmarks are chosen, where there are any.
-    pub(super) fn landmark_choice(&self) -> super::options::LandmarkChoice {
-        match self.problem.kernel.as_ref().and_then(|k| k.options.approximation) {
-            Some(Approximate::Landmarks { choice, .. }) => choice,
-            _ => Default::default(),
-        }
-    }
 }

@@ -78,7 +78,7 @@ impl Krylov<'_> {
         let mut order = d;
         // Where scales or means decide on the operator itself, the first pass only finds a start.
         if problem.centring.problem.standardize || problem.request.nulls == Nulls::Mean {
-            let image = self.first_pass(&start)?;
+            let image = self.first_pass(&start, "reading means".into())?;
             order = image.ncols();
             let block = krylov::block(sought(problem.components), order);
             start = match block >= order {
@@ -103,16 +103,21 @@ impl Krylov<'_> {
             noun: "pass",
             before,
         };
-        krylov::search(&search, start, |q| cell.borrow_mut().apply(q))
+        krylov::search(&search, start, |q, number| {
+            let most = problem.iteration.max_passes;
+            cell.borrow_mut().apply(q, format!("pass {number} of at most {most}"))
+        })
     }
 
-    fn apply(&mut self, q: &Array2<f64>) -> Result<Array2<f64>> {
-        let Some(operator) = &mut self.operator else { return self.first_pass(q) };
+    fn apply(&mut self, q: &Array2<f64>, work: String) -> Result<Array2<f64>> {
+        let Some(operator) = &mut self.operator else { return self.first_pass(q, work) };
         let p = operator.operand(q);
         let precision = self.run.plan.problem.request.precision;
         let empty = Product::new(p.clone(), precision, operator.moments());
-        let (threads, watch) = (self.run.threads, self.run.watch_rows());
+        let watch = self.run.watch_rows(work, &*self.source);
+        let threads = self.run.threads;
         let (product, _) = pass::fold(&*self.source, threads, &watch, || empty.clone())?;
+        drop(watch);
         self.passes += 1;
         let (z, error) = product.finish();
         operator.note_mixed_error(error);
@@ -120,11 +125,13 @@ impl Krylov<'_> {
     }
 
     /// Moments, and the image of some vectors (rough where cells are missing).
-    fn first_pass(&mut self, p: &Array2<f64>) -> Result<Array2<f64>> {
+    fn first_pass(&mut self, p: &Array2<f64>, work: String) -> Result<Array2<f64>> {
         let shared = Arc::new(p.clone());
-        let (threads, watch) = (self.run.threads, self.run.watch_rows());
+        let watch = self.run.watch_rows(work, &*self.source);
+        let threads = self.run.threads;
         let fresh = || Sketch::new(shared.clone());
         let (sketch, tally) = pass::fold(&*self.source, threads, &watch, fresh)?;
+        drop(watch);
         self.passes += 1;
         self.tally = tally;
         let first = sketch.finish();

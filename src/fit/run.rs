@@ -17,16 +17,17 @@ use super::check::{LabelProblem, LabelUse, ScoringProblem};
 use super::label_factor::LabelFactor;
 use super::labels::{EXACT_LABELS, whole_number_notes};
 use super::plan::Plan;
-use super::sums_pass::rows_stage;
 use crate::accumulate::{ClassLimit, LabelSumsKind, Moments};
 use crate::budget::{Bytes, release_freed_memory};
 use crate::error::{Error, Result};
 use crate::listen::{Listener, Stage, Watch};
 use crate::model::{InputEntry, Model};
 use crate::note::Note;
+use crate::pass;
 use crate::solve::Form;
 use crate::source::{LabelRead, LabelRequest, Precision, ReadRequest, Source, Tally};
 use crate::workers::Crew;
+use std::borrow::Cow;
 
 /// A fit under way.
 pub(super) struct Run<'a> {
@@ -154,14 +155,16 @@ impl Run<'_> {
     }
 
     /// A pass over all rows.
-    pub(super) fn watch_rows(&self) -> Watch<'_> {
-        Watch::new(self.listener, rows_stage(self.plan.table))
+    pub(super) fn watch_rows(
+        &self,
+        work: impl Into<Cow<'static, str>>,
+        source: &dyn Source,
+    ) -> Watch<'_> {
+        self.watch(pass::stage(work, "rows", source, 0))
     }
 
-    /// A pass over all features.
-    pub(super) fn watch_features(&self) -> Watch<'_> {
-        let items = self.plan.problem.n_features() as u64;
-        let stage = Stage { noun: "features", items, bytes: self.plan.table.bytes() };
+    /// Work that may take a while.
+    pub(super) fn watch(&self, stage: Stage) -> Watch<'_> {
         Watch::new(self.listener, stage)
     }
 

@@ -7,9 +7,9 @@
 use super::folds::Folds;
 use crate::accumulate::{Accumulate, FeatureMoments, Sums, SumsKind};
 use crate::error::Result;
-use crate::listen::{Listener, Stage, Watch};
+use crate::listen::{Listener, Watch};
 use crate::pass;
-use crate::source::{Block, Source, Table, Tally};
+use crate::source::{Block, Source, Tally};
 use crate::workers::{Crew, Output};
 
 /// A pass that adds up.
@@ -19,7 +19,8 @@ pub(crate) struct SumsPass<'a> {
     /// How rows are shared out; `None` into one.
     pub(crate) folds: Option<&'a Folds>,
     pub(crate) threads: usize,
-    pub(crate) stage: Stage,
+    /// What the listener is told that it does.
+    pub(crate) work: &'static str,
     pub(crate) listener: &'a dyn Listener,
 }
 
@@ -57,8 +58,8 @@ impl SumsPass<'_> {
         Ok((adding.sums, adding.seen))
     }
 
-    fn watch(&self) -> Watch<'_> {
-        Watch::new(self.listener, self.stage)
+    fn watch(&self, from: usize) -> Watch<'_> {
+        Watch::new(self.listener, pass::stage(self.work, "rows", self.source, from))
     }
 
     fn crew(&self) -> Crew {
@@ -91,7 +92,7 @@ impl SumsPass<'_> {
             self.source,
             from,
             self.crew(),
-            &self.watch(),
+            &self.watch(from),
             work,
             |unit, (parts, more)| {
                 adding.sums.iter_mut().zip(parts).for_each(|(all, part)| all.merge(part));
@@ -122,11 +123,11 @@ impl SumsPass<'_> {
                 Ok(())
             };
         let mut current = from;
-        pass::map_from(
+        pass::take_from(
             self.source,
             from,
             self.crew(),
-            &self.watch(),
+            &self.watch(from),
             work,
             |unit, (parts, more)| {
                 if unit > current {
@@ -134,8 +135,9 @@ impl SumsPass<'_> {
                     current = unit;
                 }
                 adding.sums.iter_mut().zip(parts).for_each(|(sums, part)| sums.update(part));
+                let rows = more.rows;
                 adding.seen.add(more);
-                adding.sums.iter().try_for_each(Accumulate::check)
+                adding.sums.iter().try_for_each(Accumulate::check).map(|()| rows)
             },
         )
     }
@@ -157,14 +159,10 @@ struct Adding {
 pub(crate) fn feature_moments(
     source: &dyn Source,
     threads: usize,
-    watch: &Watch<'_>,
+    listener: &dyn Listener,
 ) -> Result<(crate::accumulate::Moments, Tally)> {
     let fresh = || FeatureMoments::new(source.n_features());
-    let (sums, tally) = pass::fold(source, threads, watch, fresh)?;
+    let watch = Watch::new(listener, pass::stage("reading means", "rows", source, 0));
+    let (sums, tally) = pass::fold(source, threads, &watch, fresh)?;
     Ok((sums.finish(), tally))
-}
-
-/// A pass over all rows of a table.
-pub(crate) fn rows_stage(table: &dyn Table) -> Stage {
-    Stage { noun: "rows", items: table.rows(), bytes: table.bytes() }
 }

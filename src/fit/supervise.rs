@@ -19,6 +19,7 @@ use super::options::cores;
 use crate::accumulate::{ClassMoments, LabelMoments, Moments, SecondMoment, SumsResult};
 use crate::blas;
 use crate::error::Result;
+use crate::listen::{Stage, Watch};
 use crate::model::{ClassReport, LabelReport, ScoringReport};
 use crate::note::Note;
 use crate::solve::Solution;
@@ -89,8 +90,10 @@ impl ModelContext<'_> {
             return Err(self.refusal(labels.overflow()));
         }
         let (scaling, asked) = (self.scaling(), self.components);
+        let watch = Watch::new(self.listener, Stage::decomposing(m.nrows().min(m.ncols())));
         let solved = supervised::solve(m, &moments, scaling, asked, self.form, bound, cores());
         let solution = solved.map_err(|e| e.about(&self.place))?;
+        drop(watch);
         if solution.components.nrows() == 0 {
             return Err(self.no_dependence(labels, &of_labels));
         }

@@ -85,10 +85,12 @@ impl Generate {
         // A batch is a row group.
         let encoder = Encoder::new(recipe.schema(), &Default::default(), 1, output.compression)?;
         let mut sink = ParquetSink::create(&output, names, &encoder, None)?;
-        let watch = Watch::new(listener, Stage { noun: "rows", items: self.rows, bytes: 0 });
+        let watch = Watch::new(listener, Stage::new("writing", "rows", self.rows));
         (0..self.files).try_for_each(|f| self.file(f, &recipe, &encoder, &mut sink, &watch))?;
         drop(watch);
+        let watch = Watch::new(listener, Stage::untold("finishing"));
         sink.finish()?;
+        drop(watch);
         let Generate { output, files, rows, .. } = self.clone();
         Ok(GenerateSummary { output, files, rows, columns: recipe.describe() })
     }

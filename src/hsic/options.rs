@@ -24,12 +24,18 @@ use crate::source::Nulls;
 pub struct Hsic {
     /// The labels, and the kernel over them.
     pub labels: LabelOptions,
-    /// The kernel over the features; linear by default.
+    /// The kernel over the features, and what may stand for it; linear by default.
     pub kernel: KernelOptions,
     /// Which columns are features.
     pub columns: ColumnOptions,
+    /// Divide each feature by its standard deviation; a model has scales of its own.
+    pub standardize: bool,
+    /// Column of frequency weights: a row of weight 3 counts as three equal rows.
+    pub weight: Option<String>,
     /// What to do about missing values; a model has a policy of its own.
     pub nulls: Nulls,
+    /// Compare all pairs of rows where random features would stand for the kernel over labels.
+    pub exact: bool,
     /// How often the labels are shuffled, to tell dependence from chance.
     pub permutations: usize,
     /// Seed of the shuffles.
@@ -55,6 +61,16 @@ impl Hsic {
     pub fn columns<S: Into<String>>(mut self, include: impl IntoIterator<Item = S>) -> Hsic {
         self.columns.include = include.into_iter().map(Into::into).collect();
         self
+    }
+
+    /// Column of frequency weights.
+    pub fn weight(self, column: impl Into<String>) -> Hsic {
+        Hsic { weight: Some(column.into()), ..self }
+    }
+
+    /// Features at unit deviation.
+    pub fn standardize(self) -> Hsic {
+        Hsic { standardize: true, ..self }
     }
 
     /// How often the labels are shuffled.

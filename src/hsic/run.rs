@@ -1,30 +1,29 @@
-//! A plan, run: one pass that holds no row, or all rows in memory → [`HsicResult`].
+//! A plan, run: passes that hold no row, or all rows in memory → [`HsicResult`].
 
-use super::plan::HsicPlan;
-use crate::accumulate::{Accumulate, Moments, SumsKind};
+use super::plan::{HsicPlan, Route};
+use crate::accumulate::Moments;
 use crate::collect::given::FirstLook;
 use crate::collect::{RowLabels, collect_all};
 use crate::error::{Error, Result};
 use crate::fit::assemble::tally_notes;
-use crate::fit::check::{LabelProblem, LabelUse};
-use crate::fit::kernel_choice::{median_gamma, resolve};
+use crate::fit::check::LabelUse;
 use crate::fit::label_factor::LabelFactor;
 use crate::fit::labels::whole_number_notes;
-use crate::fit::run::label_sums;
-use crate::fit::sums_pass::{SumsPass, feature_moments, rows_stage};
-use crate::fit::supervise::{has_squares, label_matrix};
+use crate::fit::row_kernel::PreparedRows;
+use crate::fit::supervise::has_squares;
 use crate::kernel::Kernel;
 use crate::listen::{Listener, Watch};
+use crate::model::Approximation;
 use crate::note::Note;
+use crate::pass;
 use crate::project::Projector;
-use crate::solve::hsic::{Dependence, LabelValues, Pairs, linear_traces, permutations};
+use crate::solve::hsic::{Dependence, LabelValues, Pairs, permutations};
+use crate::solve::kernel_matrix::TakeRows;
 use crate::solve::supervised::{LabelKernel, one_hot, one_hot_width};
-use crate::source::place_of;
-use crate::source::{Block, LabelRead, MappedSource, Precision, Prepare, ReadRequest};
-use crate::source::{Source, Tally};
+use crate::source::{LabelRead, MappedSource, ReadRequest, Source, Tally};
 use crate::words::count;
 use crate::workers::Crew;
-use ndarray::{Array2, Axis};
+use ndarray::{Array1, Axis};
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +32,8 @@ pub struct HsicResult {
     pub hsic: f64,
     /// Rows that counted.
     pub rows: u64,
+    /// What they weigh together; as many as there are without weights.
+    pub weight: f64,
     /// Features, or scores of the model.
     pub features: usize,
     /// Rows left out for missing values or labels.
@@ -43,6 +44,8 @@ pub struct HsicResult {
     pub shuffled: Vec<f64>,
     /// The kernel over the features, with its constants.
     pub kernel: Kernel,
+    /// What stood for it.
+    pub approximation: Option<Approximation>,
     /// The label columns.
     pub labels: Vec<String>,
     /// The kernel over them.
@@ -53,6 +56,8 @@ pub struct HsicResult {
     pub label_coef0: Option<f64>,
     /// p, if that is poly.
     pub label_degree: Option<u32>,
+    /// Random features that stood for it.
+    pub label_features: Option<usize>,
 }
 
 impl HsicResult {
@@ -65,21 +70,26 @@ impl HsicResult {
 }
 
 /// A measure, before it is put together.
-struct Measure {
-    hsic: f64,
-    rows: u64,
-    shuffled: Vec<f64>,
-    kernel: Kernel,
-    tally: Tally,
+pub(super) struct Measure {
+    /// tr(K H L H): of the labels as they are, then in other orders.
+    pub(super) traces: Vec<f64>,
+    pub(super) rows: u64,
+    /// Σ w.
+    pub(super) weight: f64,
+    pub(super) kernel: Kernel,
+    pub(super) approximation: Option<Approximation>,
+    /// Random features that stood for the kernel over labels.
+    pub(super) label_features: Option<usize>,
+    pub(super) tally: Tally,
 }
 
 impl HsicPlan<'_> {
     /// Reads the rows.
     pub fn run(&self, listener: &dyn Listener) -> Result<HsicResult> {
-        let measure = match self.streams() {
-            false if self.kind.is_given() => self.given(listener)?,
-            false => self.pairs(listener)?,
-            true => match self.streamed(listener) {
+        let measure = match self.route {
+            Route::Given => self.given(listener)?,
+            Route::Pairs => self.pairs(listener)?,
+            Route::Streams(features) => match self.streamed(features, listener) {
                 // Too many distinct labels to factor K_y: pair by pair, exactly.
                 Err(Error::TooManyClasses { .. }) if self.compares_distinct() => {
                     self.check_pairs(self.label_numbers())?;
@@ -94,20 +104,26 @@ impl HsicPlan<'_> {
             LabelUse::Identity(columns) => columns.clone(),
             LabelUse::None => Vec::new(),
         };
-        let Measure { hsic, rows, shuffled, kernel, tally } = measure;
+        let Measure { traces, rows, weight, kernel, approximation, label_features, tally } =
+            measure;
+        let freedom = weight - 1.0;
+        let mut hsic = traces.iter().map(|trace| trace / (freedom * freedom));
         Ok(HsicResult {
-            hsic,
+            hsic: hsic.next().unwrap_or(0.0),
             rows,
+            weight,
             features: self.n_features(),
             dropped: tally.dropped,
             missing: tally.missing.values().sum(),
-            shuffled,
+            shuffled: hsic.collect(),
             kernel,
+            approximation,
             labels,
             label_kernel: self.label_kernel(),
             label_gamma: self.labels().and_then(|l| l.gamma()),
             label_coef0: self.labels().and_then(|l| l.coef0()),
             label_degree: self.labels().and_then(|l| l.degree()),
+            label_features,
         })
     }
 
@@ -133,7 +149,7 @@ impl HsicPlan<'_> {
     }
 
     /// Features or scores, with labels read in some way.
-    fn source(&self, read: Option<LabelRead>) -> Result<Box<dyn Source + '_>> {
+    pub(super) fn source(&self, read: Option<LabelRead>) -> Result<Box<dyn Source + '_>> {
         let mut request = self.request.clone();
         if let (Some(labels), Some(read)) = (&mut request.labels, read) {
             labels.read = read;
@@ -147,79 +163,22 @@ impl HsicPlan<'_> {
         })))
     }
 
-    /// ‖M‖² over (n−1)², in one pass.
-    fn streamed(&self, listener: &dyn Listener) -> Result<Measure> {
-        let source = self.source(None)?;
-        let (moments, squares, tally) = match self.labels() {
-            None => {
-                let watch = Watch::new(listener, rows_stage(self.plan.table));
-                let (moments, tally) = feature_moments(&*source, self.plan.threads(), &watch)?;
-                let squares = moments.squares.sum();
-                (moments, squares, tally)
-            }
-            Some(labels) => self.label_squares(labels, &*source, listener)?,
-        };
-        self.check_rows(moments.rows)?;
-        let freedom = moments.weight - 1.0;
-        Ok(Measure {
-            hsic: squares / (freedom * freedom),
-            rows: moments.rows,
-            shuffled: Vec::new(),
-            kernel: Kernel::Linear { coef0: self.kernel.coef0.unwrap_or(0.0) },
-            tally,
-        })
-    }
-
-    /// ‖M‖², from the sums of supervised PCA.
-    fn label_squares(
-        &self,
-        labels: &LabelProblem,
-        source: &dyn Source,
-        listener: &dyn Listener,
-    ) -> Result<(Moments, f64, Tally)> {
-        self.plan.check()?;
-        let kind = label_sums(&self.plan, labels);
-        let kind = SumsKind {
-            features: source.n_features(),
-            covariance: false,
-            precision: Precision::Exact,
-            nulls: self.request.nulls,
-            labels: Some(kind),
-            threads: self.plan.threads(),
-            around: None,
-        };
-        let (threads, stage) = (self.plan.threads(), rows_stage(self.plan.table));
-        let pass = SumsPass { source, kind: &kind, folds: None, threads, stage, listener };
-        let (sums, tally) = pass.whole()?;
-        let Some(of_labels) = sums.finish().labels else {
-            return Err(Error::Internal("a pass over labels has summed none".into()));
-        };
-        let (m, _) = label_matrix(&of_labels, labels)?;
-        if !has_squares(&m) {
-            return Err(Error::data(self.plan.table.place(), labels.overflow()));
-        }
-        let squares = m.iter().map(|m| m * m).sum();
-        Ok((of_labels.moments().clone(), squares, tally))
-    }
-
     /// All rows, pair by pair, for the labels as they are and shuffled.
     fn pairs(&self, listener: &dyn Listener) -> Result<Measure> {
-        let (mut x, labels, tally) = self.rows(listener)?;
-        self.check_rows(x.nrows() as u64)?;
-        let median = || median_gamma(&x, None, self.seed);
-        let (kernel, _) = resolve(&self.kernel, self.kind, x.ncols(), median, listener);
-        if x.iter().map(|v| v * v).fold(0.0, f64::max) * x.ncols() as f64 == f64::INFINITY {
-            return Err(Error::data(
-                self.plan.table.place(),
-                "values are so large that their squares overflow; scale the columns down",
-            ));
-        }
-        if kernel == Kernel::Cosine {
-            // Rows at unit length, as the fit and the transform have them; one of length 0 is
-            // refused.
-            let unit = Prepare { normalize: true, ..Prepare::default() };
-            let whole = tally.dropped == 0;
-            x = unit.apply(Block::dense(x), |row| place_of(self.plan.table, row, whole))?;
+        let source = self.source(self.reads_numbers())?;
+        let watch = Watch::new(listener, pass::stage("reading", "rows", &*source, 0));
+        let all = collect_all(&*source, self.plan.table.rows(), self.crew(), &watch)?;
+        drop(watch);
+        let (weights, tally) = (all.weights, all.tally);
+        self.check_moments(&all.moments)?;
+        let labels = self.label_values(all.labels)?.centred();
+        let row_kernel = self.row_kernel(listener);
+        let whole = tally.dropped == 0;
+        let rows = row_kernel.prepared(all.x, weights.as_ref(), &all.moments, whole)?;
+        let PreparedRows { mut x, kernel, .. } = rows;
+        if matches!(kernel, Kernel::Rbf { .. }) {
+            let some = row_kernel.some_rows(&x);
+            row_kernel.tell_degenerate(kernel, &kernel.tile(some.view(), some.view()));
         }
         // Centring changes nothing of HSIC for a linear kernel and nothing at all of rbf, and keeps
         // the digits.
@@ -227,26 +186,40 @@ impl HsicPlan<'_> {
             let mean = x.mean_axis(Axis(0)).unwrap_or_default();
             x -= &mean;
         }
-        let traces = self.traces(&x, &labels.centred(), kernel);
-        Ok(measure(traces, x.nrows(), kernel, tally))
-    }
-
-    /// tr(K H L H) for the labels as they are, then in other orders.
-    fn traces(&self, x: &Array2<f64>, labels: &LabelValues, kernel: Kernel) -> Vec<f64> {
         let orders = permutations(x.nrows(), self.permutations, self.seed);
-        let traces = match labels.is_factored() && matches!(kernel, Kernel::Linear { .. }) {
-            true => linear_traces(x, labels, &orders, self.threads),
-            false => self.dependence(x.nrows(), labels).traces(&Pairs { x, kernel }, &orders),
-        };
-        self.scaled(traces)
+        let dependence = self.dependence(x.nrows(), &labels, weights.as_ref());
+        let traces = dependence.traces(&Pairs { x: &x, kernel }, &orders, listener)?;
+        Ok(self.measure(self.scaled(traces), &all.moments, kernel, tally))
     }
 
-    fn dependence<'l>(&self, rows: usize, labels: &'l LabelValues) -> Dependence<'l> {
-        Dependence { rows, labels, threads: self.threads }
+    fn dependence<'l>(
+        &self,
+        rows: usize,
+        labels: &'l LabelValues,
+        weights: Option<&'l Array1<f64>>,
+    ) -> Dependence<'l> {
+        Dependence { rows, labels, weights, threads: self.workers }
+    }
+
+    pub(super) fn crew(&self) -> Crew {
+        Crew { threads: self.threads, queue: 1 }
+    }
+
+    /// By the kernels themselves.
+    pub(super) fn measure(
+        &self,
+        traces: Vec<f64>,
+        moments: &Moments,
+        kernel: Kernel,
+        tally: Tally,
+    ) -> Measure {
+        let Moments { rows, weight, .. } = *moments;
+        let (approximation, label_features) = (None, None);
+        Measure { traces, rows, weight, kernel, approximation, label_features, tally }
     }
 
     /// Of a kernel over classes that is the delta kernel times a number.
-    fn scaled(&self, mut traces: Vec<f64>) -> Vec<f64> {
+    pub(super) fn scaled(&self, mut traces: Vec<f64>) -> Vec<f64> {
         if let Some(LabelFactor::Classes { scale }) = self.labels().map(|l| &l.factor) {
             traces.iter_mut().for_each(|t| *t *= scale);
         }
@@ -256,14 +229,16 @@ impl HsicPlan<'_> {
     /// Of a kernel matrix that is given: a look at it, then one pass for all orders.
     fn given(&self, listener: &dyn Listener) -> Result<Measure> {
         let source = self.source(self.reads_numbers())?;
-        let rows = self.plan.given_rows(&*source, self.kind, listener);
-        let FirstLook { diagonal, mean, labels, tally, .. } = rows.look(self.seed)?;
-        self.check_rows(diagonal.len() as u64)?;
+        let rows = self.plan.given_rows(&*source, self.choice.kind, listener);
+        let FirstLook { diagonal, mean, weights, labels, moments, tally, .. } =
+            rows.look(self.seed)?;
+        self.check_moments(&moments)?;
         let labels = self.label_values(labels)?.centred();
         let orders = permutations(diagonal.len(), self.permutations, self.seed);
-        let dependence = self.dependence(diagonal.len(), &labels);
-        let traces = dependence.given_traces(&orders, mean, &|take| rows.read(take))?;
-        Ok(measure(self.scaled(traces), diagonal.len(), rows.kernel, tally))
+        let dependence = self.dependence(diagonal.len(), &labels, weights.as_ref());
+        let read = |take: &mut TakeRows<'_>| rows.read("comparing".into(), take);
+        let traces = dependence.given_traces(&orders, mean, &read, listener)?;
+        Ok(self.measure(self.scaled(traces), &moments, rows.kernel, tally))
     }
 
     /// True when K_y is of the distinct labels, of which there may be too many to factor it.
@@ -271,25 +246,32 @@ impl HsicPlan<'_> {
         self.labels().is_some_and(|l| l.factor == LabelFactor::Distinct)
     }
 
-    fn check_rows(&self, rows: u64) -> Result<()> {
-        if rows >= 2 {
-            return Ok(());
+    /// Refuses rows that have no variance to speak of, or too much.
+    pub(super) fn check_moments(&self, moments: &Moments) -> Result<()> {
+        let refuse = |problem: String| Err(Error::data(self.plan.table.place(), problem));
+        let Moments { rows, weight, mean, squares, .. } = moments;
+        if *rows < 2 {
+            let left = count(*rows, "row");
+            return refuse(format!("{left} left, but dependence needs at least 2"));
         }
-        let problem = format!("{} left, but dependence needs at least 2", count(rows, "row"));
-        Err(Error::data(self.plan.table.place(), problem))
-    }
-
-    /// All rows and their labels; those that have distances as numbers.
-    fn rows(&self, listener: &dyn Listener) -> Result<(Array2<f64>, LabelValues, Tally)> {
-        let source = self.source(self.reads_numbers())?;
-        let crew = Crew { threads: self.plan.threads(), queue: 1 };
-        let watch = Watch::new(listener, rows_stage(self.plan.table));
-        let all = collect_all(&*source, self.plan.table.rows(), crew, &watch)?;
-        Ok((all.x, self.label_values(all.labels)?, all.tally))
+        if let Some(column) = self.request.weight.as_ref().filter(|_| *weight <= 1.0) {
+            return refuse(format!(
+                "the weights in '{column}' sum to {weight}, but they are frequencies (3 means \
+                 three equal rows) and must sum to more than 1; scale them to sum to the number \
+                 of rows"
+            ));
+        }
+        let reach = squares.iter().zip(mean).map(|(s, m)| s + weight * m * m).sum::<f64>();
+        if !reach.is_finite() {
+            return refuse(
+                "values are so large that their squares overflow; scale the columns down".into(),
+            );
+        }
+        Ok(())
     }
 
     /// Labels of rbf are read as numbers.
-    fn reads_numbers(&self) -> Option<LabelRead> {
+    pub(super) fn reads_numbers(&self) -> Option<LabelRead> {
         let numbers = self.labels().is_some_and(|l| l.random_gamma().is_some());
         numbers.then_some(LabelRead::Numbers)
     }
@@ -321,12 +303,4 @@ impl HsicPlan<'_> {
             }
         })
     }
-}
-
-/// Traces over (n−1)²: of the labels as they are, then of their other orders.
-fn measure(traces: Vec<f64>, rows: usize, kernel: Kernel, tally: Tally) -> Measure {
-    let freedom = rows as f64 - 1.0;
-    let mut hsic = traces.iter().map(|t| t / (freedom * freedom));
-    let found = hsic.next().unwrap_or(0.0);
-    Measure { hsic: found, rows: rows as u64, shuffled: hsic.collect(), kernel, tally }
 }

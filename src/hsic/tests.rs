@@ -12,17 +12,17 @@ use arrow_array::{ArrayRef, Float64Array, StringArray};
 use ndarray::{Array2, ArrayView1};
 use std::sync::{Arc, Mutex};
 
-const N: usize = 60;
+pub(super) const N: usize = 60;
 
-fn rows() -> Array2<f64> {
+pub(super) fn rows() -> Array2<f64> {
     Array2::from_shape_fn((N, 3), |(i, j)| ((i * 7 + j * 5 + i * i * j) % 17) as f64 / 3.0 + 40.0)
 }
 
-fn text(i: usize) -> String {
+pub(super) fn text(i: usize) -> String {
     format!("c{}", (i * 7 % 17) / 6)
 }
 
-fn number(i: usize) -> f64 {
+pub(super) fn number(i: usize) -> f64 {
     ((i * 11) % 19) as f64 / 7.0 + ((i * 7) % 17) as f64 / 9.0
 }
 
@@ -34,7 +34,7 @@ fn table() -> ArrowTable {
 }
 
 /// tr(K H L H) / (n−1)², all of it in memory.
-fn oracle(
+pub(super) fn oracle(
     x: &Array2<f64>,
     k: impl Fn(&ArrayView1<f64>, &ArrayView1<f64>) -> f64,
     l: impl Fn(usize, usize) -> f64,
@@ -47,24 +47,24 @@ fn oracle(
     k.dot(&h).dot(&l).dot(&h).diag().sum() / (freedom * freedom)
 }
 
-fn linear(a: &ArrayView1<f64>, b: &ArrayView1<f64>) -> f64 {
+pub(super) fn linear(a: &ArrayView1<f64>, b: &ArrayView1<f64>) -> f64 {
     a.dot(b)
 }
 
-fn rbf(a: &ArrayView1<f64>, b: &ArrayView1<f64>) -> f64 {
+pub(super) fn rbf(a: &ArrayView1<f64>, b: &ArrayView1<f64>) -> f64 {
     (-0.3 * (a - b).mapv(|v| v * v).sum()).exp()
 }
 
-fn labels(columns: &[&str], kernel: LabelKernel) -> LabelOptions {
+pub(super) fn labels(columns: &[&str], kernel: LabelKernel) -> LabelOptions {
     let columns = columns.iter().map(|c| c.to_string()).collect();
     LabelOptions { columns, kernel: Some(kernel), ..LabelOptions::default() }
 }
 
-fn rbf_options() -> KernelOptions {
+pub(super) fn rbf_options() -> KernelOptions {
     KernelOptions { gamma: Some(Gamma::Value(0.3)), ..KernelKind::Rbf.into() }
 }
 
-fn near(found: f64, expected: f64) {
+pub(super) fn near(found: f64, expected: f64) {
     assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{found} against {expected}");
 }
 
@@ -180,13 +180,16 @@ fn any_number_of_permutations_is_refused_by_the_budget() {
         let Err(error) = hsic.plan(&table, None) else { panic!("{permutations}") };
         assert!(matches!(error, Error::Budget { .. }));
         let said = error.to_string();
-        assert!(said.starts_with("pairs of rows (most of it orders of the labels"), "{said}");
+        assert!(said.starts_with("shuffling (most of it HSIC of each order"), "{said}");
         assert!(said.contains("ask for fewer permutations"), "{said}");
+        let hsic = hsic.kernel(rbf_options());
+        let said = hsic.plan(&table, None).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(said.starts_with("pairs of rows (most of it orders of the labels"), "{said}");
     }
 }
 
 #[derive(Default)]
-struct Notes(Mutex<Vec<String>>);
+pub(super) struct Notes(pub(super) Mutex<Vec<String>>);
 
 impl Listener for Notes {
     fn note(&self, note: &Note) {

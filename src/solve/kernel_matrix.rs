@@ -16,10 +16,11 @@
 use crate::blas;
 use crate::error::{Error, Result};
 use crate::kernel::Comparands;
-use crate::listen::{Listener, go_on};
+use crate::listen::{Listener, Stage, Watch, go_on};
 use crate::workers::{Crew, for_each, in_order, window};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
+use std::borrow::Cow;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -51,6 +52,18 @@ pub(crate) fn spill_bytes(n: u64) -> u64 {
 /// Entries of the stripes above a row, each to the right of its diagonal.
 fn entries_above(row: u64, n: u64) -> u64 {
     row.saturating_mul(n) - row.saturating_mul(row.saturating_sub(STRIPE as u64)) / 2
+}
+
+/// Work on all pairs of n rows, a row with itself among them.
+pub(crate) fn pairs_stage(work: impl Into<Cow<'static, str>>, n: usize) -> Stage {
+    let n = n as u64;
+    Stage::new(work, "pairs", n.saturating_mul(n + 1) / 2)
+}
+
+/// Pairs of the rows of a stripe with each other and with those after it.
+fn stripe_pairs(stripe: usize, n: usize) -> u64 {
+    let pairs = |rows: usize| rows as u64 * (rows as u64 + 1) / 2;
+    pairs(n - stripe * STRIPE) - pairs(n.saturating_sub((stripe + 1) * STRIPE))
 }
 
 /// K.
@@ -86,18 +99,24 @@ impl KernelMatrix<'_> {
         }
     }
 
-    /// q K for vectors q as rows: b × n. The listener is asked now and then whether to go on.
-    pub(crate) fn times(&self, q: &Array2<f64>, listener: &dyn Listener) -> Result<Array2<f64>> {
+    /// q K for vectors q as rows: b × n. The listener is told of it under a name, and asked whether
+    /// to go on.
+    pub(crate) fn times(
+        &self,
+        q: &Array2<f64>,
+        work: String,
+        listener: &dyn Listener,
+    ) -> Result<Array2<f64>> {
         match self {
-            KernelMatrix::Tiles(tiles) => tiles.times(q, listener),
-            KernelMatrix::Given(given) => given.times(q),
+            KernelMatrix::Tiles(tiles) => tiles.times(q, work, listener),
+            KernelMatrix::Given(given) => given.times(q, work),
         }
     }
 
     /// All of K.
-    pub(super) fn dense(&self) -> Result<Array2<f64>> {
+    pub(super) fn dense(&self, listener: &dyn Listener) -> Result<Array2<f64>> {
         match self {
-            KernelMatrix::Tiles(tiles) => Ok(tiles.dense()),
+            KernelMatrix::Tiles(tiles) => tiles.dense(listener),
             KernelMatrix::Given(given) => given.dense(),
         }
     }
@@ -112,14 +131,14 @@ pub(crate) struct GivenMatrix<'a> {
     pub diagonal: Array1<f64>,
     /// About how far an entry is off.
     pub noise: f64,
-    /// Hands all rows over, some at a time.
-    pub read: &'a dyn Fn(&mut TakeRows<'_>) -> Result<()>,
+    /// Hands all rows over, some at a time, for work that is called so.
+    pub read: &'a dyn Fn(String, &mut TakeRows<'_>) -> Result<()>,
 }
 
 impl GivenMatrix<'_> {
-    fn times(&self, q: &Array2<f64>) -> Result<Array2<f64>> {
+    fn times(&self, q: &Array2<f64>, work: String) -> Result<Array2<f64>> {
         let mut image = Array2::zeros(q.raw_dim());
-        (self.read)(&mut |first, rows| {
+        (self.read)(work, &mut |first, rows| {
             let mut part = image.slice_mut(s![.., first..first + rows.nrows()]);
             general_mat_mul(1.0, q, &rows.t(), 0.0, &mut part);
             Ok(())
@@ -130,7 +149,7 @@ impl GivenMatrix<'_> {
     fn dense(&self) -> Result<Array2<f64>> {
         let n = self.diagonal.len();
         let mut k = Array2::zeros((n, n));
-        (self.read)(&mut |first, rows| {
+        (self.read)("reading the matrix".into(), &mut |first, rows| {
             k.slice_mut(s![first..first + rows.nrows(), ..]).assign(&rows);
             Ok(())
         })?;
@@ -168,9 +187,10 @@ impl<'a> TileMatrix<'a> {
         Ok(TileMatrix { rows, threads, spill: spill.transpose()? })
     }
 
-    /// The listener is asked once a stripe whether to go on.
-    fn times(&self, q: &Array2<f64>, listener: &dyn Listener) -> Result<Array2<f64>> {
+    /// Counts pairs of rows, a stripe at a time.
+    fn times(&self, q: &Array2<f64>, work: String, listener: &dyn Listener) -> Result<Array2<f64>> {
         let (n, b) = (self.rows.len(), q.nrows());
+        let watch = Watch::new(listener, pairs_stage(work, n));
         let across = q.t().as_standard_layout().into_owned();
         let mut image = Array2::zeros((n, b));
         let crew = Crew { threads: self.threads, queue: 1 };
@@ -184,7 +204,7 @@ impl<'a> TileMatrix<'a> {
             |stripe, part: Array2<f64>| {
                 let mut below = image.slice_mut(s![stripe * STRIPE.., ..]);
                 below += &part;
-                go_on(listener)
+                watch.advance(stripe_pairs(stripe, n), 0)
             },
         )?;
         if let Some(spill) = &self.spill {
@@ -245,17 +265,21 @@ impl<'a> TileMatrix<'a> {
         file.write_all_at(&bytes, offset).map_err(Error::io("write a temporary file in", dir))
     }
 
-    fn dense(&self) -> Array2<f64> {
+    fn dense(&self, listener: &dyn Listener) -> Result<Array2<f64>> {
         let n = self.rows.len();
         let mut k = Array2::zeros((n, n));
+        let watch = Watch::new(listener, pairs_stage("comparing", n));
         let stripes = k.axis_chunks_iter_mut(Axis(0), STRIPE).enumerate().collect();
-        blas::serial(|| {
+        let made = blas::serial(|| {
             for_each(self.threads, stripes, |(i, stripe): (usize, ArrayViewMut2<'_, f64>)| {
+                go_on(listener)?;
                 self.rows.tile(i * STRIPE..i * STRIPE + stripe.nrows(), 0..n, stripe);
-            });
+                watch.advance(stripe_pairs(i, n), 0)
+            })
         });
+        made.into_iter().collect::<Result<()>>()?;
         blas::mirror(&mut k);
-        k
+        Ok(k)
     }
 }
 
@@ -286,7 +310,7 @@ mod tests {
             {
                 let matrix = TileMatrix::new(&comparands, threads, spill).unwrap();
                 for _ in 0..2 {
-                    let found = matrix.times(&q, &Quiet).unwrap();
+                    let found = matrix.times(&q, "product".into(), &Quiet).unwrap();
                     found
                         .iter()
                         .zip(&expected)
@@ -315,7 +339,7 @@ mod tests {
         let x = rows(600, 3);
         let comparands = Comparands::new(Kernel::Rbf { gamma: 0.7 }, &x);
         let matrix = TileMatrix::new(&comparands, 2, None).unwrap();
-        let error = matrix.times(&rows(1, 600), &Cancelled).unwrap_err();
+        let error = matrix.times(&rows(1, 600), "product".into(), &Cancelled).unwrap_err();
         assert!(matches!(error, Error::Cancelled), "{error}");
     }
 }

@@ -28,7 +28,7 @@ use super::spectrum::{self, Spectrum, rank_tolerance};
 use super::{Certificate, Eigen, Form, Iteration, Solution};
 use crate::blas;
 use crate::error::{Error, Result};
-use crate::listen::{Listener, go_on};
+use crate::listen::{Listener, Stage, Watch, go_on};
 use crate::note::Note;
 use ndarray::{Array1, Array2, Axis, s};
 
@@ -257,15 +257,16 @@ impl KernelProblem<'_> {
             noun: "product",
             before: 0,
         };
-        let found = krylov::search(&search, start, |q| {
+        let found = krylov::search(&search, start, |q, number| {
+            let work = format!("product {number} of at most {}", self.products);
             let mut p = centring.operand(q);
             if means.borrow().is_some() {
-                return Ok(centring.image(self.matrix.times(&p, self.listener)?));
+                return Ok(centring.image(self.matrix.times(&p, work, self.listener)?));
             }
             // The first product gives the row sums too.
             p.append(Axis(0), centring.row(n).view())
                 .map_err(|e| Error::Internal(format!("row sums: {e}")))?;
-            let y = self.matrix.times(&p, self.listener)?;
+            let y = self.matrix.times(&p, work, self.listener)?;
             *means.borrow_mut() = Some(self.means(y.row(q.nrows()).to_owned(), &centring)?);
             Ok(centring.image(y.slice(s![..q.nrows(), ..]).to_owned()))
         })?;
@@ -312,14 +313,16 @@ impl KernelProblem<'_> {
         let n = self.matrix.len();
         let centring = self.centring();
         go_on(self.listener)?;
-        let k = self.matrix.dense()?;
+        let k = self.matrix.dense(self.listener)?;
         go_on(self.listener)?;
         let means = self.means(centring.row(n).dot(&k).row(0).to_owned(), &centring)?;
         // J K Jᵀ: rows, then columns.
         let half = centring.image(k).reversed_axes().as_standard_layout().into_owned();
         let mut a = centring.image(half);
         blas::mirror(&mut a);
+        let watch = Watch::new(self.listener, Stage::decomposing(n));
         let (values, vectors) = blas::parallel(self.threads, || blas::eigh(a.clone()))?;
+        drop(watch);
         let largest = values.iter().last().copied().unwrap_or(0.0);
         let tolerance = self.rank_tolerance(largest);
         let negative = Negative {
@@ -424,7 +427,8 @@ impl KernelProblem<'_> {
         let mut q = labels.clone();
         q.append(Axis(0), centring.row(n).view())
             .map_err(|e| Error::Internal(format!("row sums: {e}")))?;
-        let y = self.matrix.times(&q, self.listener)?;
+        let work = "product with the kernel matrix";
+        let y = self.matrix.times(&q, work.into(), self.listener)?;
         drop(q);
         let means = self.means(y.row(r).to_owned(), &centring)?;
         Ok((means, y.slice(s![..r, ..]).to_owned()))

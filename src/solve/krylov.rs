@@ -149,17 +149,17 @@ pub(crate) fn bytes(order: u64, block: u64, basis: u64) -> u64 {
     8u64.saturating_mul(vectors.saturating_add(6u64.saturating_mul(basis).saturating_mul(basis)))
 }
 
-/// Runs until the wanted pairs meet the tolerance, or the products are used up.
+/// Runs until the wanted pairs meet the tolerance, or the products, numbered ones, are used up.
 pub(crate) fn search(
     search: &Search<'_>,
     start: Array2<f64>,
-    mut apply: impl FnMut(&Array2<f64>) -> Result<Array2<f64>>,
+    mut apply: impl FnMut(&Array2<f64>, usize) -> Result<Array2<f64>>,
 ) -> Result<RitzPairs> {
     let mut basis = KrylovBasis::new(start)?;
     let mut checked = 0;
     for products in 1.. {
         go_on(search.listener)?;
-        let image = apply(basis.last())?;
+        let image = apply(basis.last(), search.before + products)?;
         let next = blas::parallel(search.threads, || basis.absorb(image))?;
         let m = basis.len();
         let complete = m == search.order;
@@ -396,7 +396,7 @@ mod tests {
     }
 
     fn search_known(known: &KnownSpectrum, options: &Search<'_>, block: usize) -> RitzPairs {
-        search(options, start(block, options.order, 3), |q| Ok(known.apply(q))).unwrap()
+        search(options, start(block, options.order, 3), |q, _| Ok(known.apply(q))).unwrap()
     }
 
     fn decaying(order: usize) -> Vec<f64> {

@@ -9,7 +9,8 @@ use super::spectrum::rank_tolerance;
 use crate::blas;
 use crate::error::Result;
 use crate::kernel::{Kernel, Side};
-use ndarray::{Array1, Array2, ArrayView2, Axis, s};
+use crate::listen::Watch;
+use ndarray::{Array1, Array2, Axis, s};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
@@ -41,7 +42,8 @@ pub(crate) fn spread_out(
     rows: &Array2<f64>,
     count: usize,
     seed: u64,
-) -> Vec<usize> {
+    watch: &Watch<'_>,
+) -> Result<Vec<usize>> {
     let n = rows.nrows();
     let mut rng = Pcg64::new(u128::from(seed), 0x0C1A_57E5);
     let squares = kernel.squares(rows.view());
@@ -50,6 +52,7 @@ pub(crate) fn spread_out(
     let mut near = Array2::zeros((1, n));
     let mut chosen = vec![rng.random_range(0..n.max(1))];
     let mut distance = Array1::from_elem(n, f64::INFINITY);
+    watch.advance(1, 0)?;
     while chosen.len() < count.min(n) {
         let last = chosen[chosen.len() - 1];
         kernel.tile_into(all.part(last..last + 1), all, near.view_mut());
@@ -67,13 +70,13 @@ pub(crate) fn spread_out(
             left -= distance[*i];
             left < 0.0
         });
-        chosen.push(next.unwrap_or(last));
-        if next.is_none() {
-            chosen.pop();
-            break;
-        }
+        let Some(next) = next else { break };
+        chosen.push(next);
+        watch.advance(1, 0)?;
     }
-    chosen
+    // Those that are not to be found are not to be waited for.
+    watch.advance((count.min(n).saturating_sub(chosen.len())) as u64, 0)?;
+    Ok(chosen)
 }
 
 impl Landmarks {
@@ -93,8 +96,8 @@ impl Landmarks {
     }
 }
 
-/// ‖K̂ − K‖ / ‖K‖ (Frobenius) over some rows, both centred, with K̂ = ΦΦᵀ.
-pub(crate) fn error(kernel: &Kernel, rows: ArrayView2<'_, f64>, phi: &Array2<f64>) -> f64 {
+/// ‖K̂ − K‖ / ‖K‖ (Frobenius) of K over some rows, both centred, with K̂ = ΦΦᵀ.
+pub(crate) fn error(k: Array2<f64>, phi: &Array2<f64>) -> f64 {
     let centred = |mut k: Array2<f64>| {
         let mean = k.mean_axis(Axis(0)).unwrap_or_default();
         let grand = mean.mean().unwrap_or(0.0);
@@ -104,7 +107,7 @@ pub(crate) fn error(kernel: &Kernel, rows: ArrayView2<'_, f64>, phi: &Array2<f64
         }
         k
     };
-    let truth = centred(kernel.tile(rows, rows));
+    let truth = centred(k);
     let found = centred(phi.dot(&phi.t()));
     let norm = |k: &Array2<f64>| k.iter().map(|v| v * v).sum::<f64>().sqrt();
     let size = norm(&truth);
@@ -114,6 +117,7 @@ pub(crate) fn error(kernel: &Kernel, rows: ArrayView2<'_, f64>, phi: &Array2<f64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listen::{Quiet, Stage};
 
     fn rows(n: usize) -> Array2<f64> {
         Array2::from_shape_fn((n, 3), |(i, j)| {
@@ -129,7 +133,12 @@ mod tests {
         assert!(
             (phi.dot(&phi.t()) - kernel.tile(x.view(), x.view())).iter().all(|e| e.abs() < 1e-9)
         );
-        assert!(error(&kernel, x.view(), &phi) < 1e-9);
+        assert!(error(kernel.tile(x.view(), x.view()), &phi) < 1e-9);
+    }
+
+    fn spread(kernel: &Kernel, rows: &Array2<f64>, seed: u64) -> Vec<usize> {
+        let watch = Watch::new(&Quiet, Stage::new("choosing", "landmarks", 30));
+        spread_out(kernel, rows, 30, seed, &watch).unwrap()
     }
 
     #[test]
@@ -138,7 +147,7 @@ mod tests {
         let kernel = Kernel::Rbf { gamma: 1.0 };
         for pick in [
             |x: &Array2<f64>, s| shuffled(x.nrows(), 30, s),
-            |x: &Array2<f64>, s| spread_out(&Kernel::Rbf { gamma: 1.0 }, x, 30, s),
+            |x: &Array2<f64>, s| spread(&Kernel::Rbf { gamma: 1.0 }, x, s),
         ] {
             let mut chosen = pick(&x, 7);
             assert_eq!(chosen, pick(&x, 7));
@@ -148,10 +157,6 @@ mod tests {
             assert_eq!(chosen.len(), 30);
         }
         let same = Array2::ones((50, 3));
-        assert_eq!(
-            spread_out(&kernel, &same, 30, 1).len(),
-            1,
-            "one row stands for all that are the same"
-        );
+        assert_eq!(spread(&kernel, &same, 1).len(), 1, "one row stands for all that are the same");
     }
 }

@@ -280,7 +280,7 @@ fn few(
         noun: "product",
         before: 0,
     };
-    let found = krylov::search(&search, krylov::start(block, order, 0), |q| {
+    let found = krylov::search(&search, krylov::start(block, order, 0), |q, _| {
         Ok(blas::parallel(threads, || q.dot(a)))
     })?;
     if !found.unconverged(EXACT).is_empty() {

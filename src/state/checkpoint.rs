@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::fit::sums_pass::UnitProgress;
 use crate::model::container;
 use crate::source::Tally;
+use crate::staged::kept;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,7 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Removes it, once the result of its scan is safe.
     pub fn remove(&self) {
+        kept().remove(&self.path);
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -76,6 +78,7 @@ impl<'a> Saver<'a> {
         let about = About { tally, progress: Some(done), ..about.clone() };
         let state = State::new(about, progress.sums.to_vec());
         container::save(&checkpoint.path, &state.to_bytes()?)?;
+        kept().checkpoint(&checkpoint.path, progress.units, self.of);
         self.last = Instant::now();
         Ok(())
     }

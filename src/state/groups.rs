@@ -12,7 +12,6 @@ use crate::fit::PLANNED_CLASSES;
 use crate::fit::assemble::tally_notes;
 use crate::fit::check::label_problem;
 use crate::fit::cost::group_bytes;
-use crate::fit::sums_pass::rows_stage;
 use crate::fit::{Fit, LabelOptions};
 use crate::listen::{Listener, Watch};
 use crate::model::InputEntry;
@@ -173,7 +172,7 @@ impl<'t> ScanPlan<'t> {
         let mut store = GroupStore::new(dir, self.groups_in_memory(), self.kind.features)?;
         let source = table.read(&request)?;
         let crew = Crew { threads: plan.threads(), queue: 1 };
-        let watch = Watch::new(listener, rows_stage(table));
+        let watch = Watch::new(listener, pass::stage("reading", "rows", &*source, 0));
         let seen = pass::each_of_unit(&*source, crew, &watch, |unit, block| {
             self.add_to_groups(&mut store, source.units()[unit].input, block)
         })?;

@@ -12,13 +12,14 @@ use crate::fit::cost::fold_bytes;
 use crate::fit::folds::{Folds, MOST_FOLDS};
 use crate::fit::no_effect;
 use crate::fit::run::label_sums;
-use crate::fit::sums_pass::{SumsPass, rows_stage};
+use crate::fit::sums_pass::SumsPass;
 use crate::fit::{ColumnOptions, Fit, LabelOptions, Plan, Resources};
 use crate::listen::Listener;
 use crate::model::{InputEntry, Method, no_twins};
 use crate::note::Note;
 use crate::solve::Form;
 use crate::source::{ArrowTable, LabelRead, Nulls, Precision, Table, Tally, named_column};
+use crate::staged::kept;
 use crate::words::megabytes;
 use arrow_schema::SchemaRef;
 
@@ -379,6 +380,7 @@ impl<'t> ScanPlan<'t> {
             let state = State::load(path)?;
             from = resumable(&state, &start, of, path)?;
             listener.note(&Note::Resumed { units: from, of });
+            kept().checkpoint(path, from, of);
             start = state;
             start.about.progress = None;
         }
@@ -387,7 +389,7 @@ impl<'t> ScanPlan<'t> {
             kind: &self.kind,
             folds: self.folds.as_ref(),
             threads: self.plan.threads(),
-            stage: rows_stage(self.plan.table),
+            work: "reading",
             listener,
         };
         self.add(start, &pass, from, Saver::new(checkpoint, of), listener)

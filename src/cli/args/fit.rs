@@ -2,16 +2,14 @@
 
 use super::numbers::tolerance;
 use super::{
-    CheckpointArgs, ColumnArgs, ColumnName, KernelArgs, LabelArgs, ModelArgs, NameList,
-    ResourceArgs, ScoreArgs,
+    ApproximationArgs, CheckpointArgs, ColumnArgs, ColumnName, KernelArgs, LabelArgs, ModelArgs,
+    NameList, ResourceArgs, ScoreArgs,
 };
 use crate::error::Result;
-use crate::fit::bounds::{MOST_LABEL_FEATURES, MOST_LANDMARKS, MOST_PASSES};
+use crate::fit::bounds::MOST_PASSES;
 use crate::fit::options::DEFAULT_MAX_PASSES;
-use crate::fit::{
-    Approximate, Fit, GivenBasis, IterationOptions, KernelOptions, LabelOptions, LandmarkChoice,
-    ScalingOptions,
-};
+use crate::fit::{Fit, GivenBasis, IterationOptions, KernelOptions, LabelOptions, ScalingOptions};
+use crate::listen::Listener;
 use crate::model::Model;
 use crate::source::{Nulls, Precision};
 use clap::{Args, ValueEnum};
@@ -42,39 +40,11 @@ pub(crate) struct FitSpec {
     #[command(flatten)]
     pub(crate) labels: LabelArgs,
 
-    /// Random Fourier features that stand for the rbf kernel over labels. Default: none up to 1000
-    /// distinct labels, 1000 where there are more.
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=MOST_LABEL_FEATURES as i64)
-    )]
-    pub(crate) label_features: Option<u32>,
-
     #[command(flatten)]
     pub(crate) kernel: KernelArgs,
 
-    /// Of kpca, an approximation: compare rows with this many of them (Nyström) instead of all.
-    #[arg(
-        long,
-        value_name = "M",
-        value_parser = clap::value_parser!(u32).range(1..=MOST_LANDMARKS as i64),
-        conflicts_with = "random_features"
-    )]
-    pub(crate) landmarks: Option<u32>,
-
-    /// How landmarks are chosen from a seeded sample.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) landmark_choice: LandmarkChoice,
-
-    /// Of kpca with the rbf kernel, an approximation: this many random Fourier features instead of
-    /// it.
-    #[arg(
-        long,
-        value_name = "M",
-        value_parser = clap::value_parser!(u32).range(1..=MOST_LANDMARKS as i64)
-    )]
-    pub(crate) random_features: Option<u32>,
+    #[command(flatten)]
+    pub(crate) approximation: ApproximationArgs,
 
     /// Learn a way back from the scores of a kernel model, for reconstruct --preimage ridge.
     #[arg(long, value_enum)]
@@ -146,7 +116,7 @@ pub(crate) enum LearnedPreimage {
 
 impl FitSpec {
     /// What was typed, as the library takes it.
-    pub(crate) fn fit(&self) -> Result<Fit> {
+    pub(crate) fn fit(&self, listener: &dyn Listener) -> Result<Fit> {
         let ModelArgs { method, form, components, with_variance, no_center, standardize } =
             self.model;
         Ok(Fit {
@@ -164,12 +134,15 @@ impl FitSpec {
             nulls: self.nulls.unwrap_or_default(),
             precision: self.precision,
             labels: LabelOptions {
-                features: self.label_features.map(|n| n as usize),
                 with_variance,
-                ..self.labels.options(NameList::all(&self.label), self.resources.memory)?
+                ..self.labels.options(
+                    NameList::all(&self.label),
+                    self.resources.memory,
+                    listener,
+                )?
             },
             kernel: KernelOptions {
-                approximation: self.approximation(),
+                approximation: self.approximation.approximation(),
                 preimage: self.preimage.is_some(),
                 ..(&self.kernel).into()
             },
@@ -190,20 +163,11 @@ impl FitSpec {
         Ok(Some(GivenBasis::of(&Model::load(path)?)?.from_file(path)))
     }
 
-    fn approximation(&self) -> Option<Approximate> {
-        let choice = self.landmark_choice;
-        let landmarks =
-            self.landmarks.map(|m| Approximate::Landmarks { count: m as usize, choice });
-        landmarks.or(self.random_features.map(|m| Approximate::Fourier(m as usize)))
-    }
-
     /// Options that only the command line has, and that change nothing.
     pub(crate) fn without_effect(&self) -> Vec<&'static str> {
         use crate::solve::scoring::Score;
-        let mut notes = Vec::new();
-        if self.landmark_choice == LandmarkChoice::Uniform && self.landmarks.is_none() {
-            notes.push("--landmark-choice has no effect without --landmarks");
-        }
+        let mut notes: Vec<&'static str> =
+            self.approximation.without_effect().into_iter().collect();
         if self.scoring.score == Score::Signed && self.scoring.score_by.is_none() {
             notes.push("--score has no effect without --score-by");
         }
@@ -269,6 +233,14 @@ pub(crate) struct HsicArgs {
     #[command(flatten)]
     pub(crate) kernel: KernelArgs,
 
+    #[command(flatten)]
+    pub(crate) approximation: ApproximationArgs,
+
+    /// Compare all pairs of rows where random features would stand for the rbf kernel over labels:
+    /// those of more than 10,000 rows and 1,000 distinct labels.
+    #[arg(long)]
+    pub(crate) exact: bool,
+
     /// Measure the scores of this model instead of the features.
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
@@ -277,7 +249,15 @@ pub(crate) struct HsicArgs {
     #[arg(long, value_name = "P", default_value_t = 0)]
     pub(crate) permutations: usize,
 
-    /// Seed of the shuffles.
+    /// Divide each feature by its standard deviation.
+    #[arg(long)]
+    pub(crate) standardize: bool,
+
+    /// Column of frequency weights: a row of weight 3 counts as three equal rows.
+    #[arg(long, value_name = "COL")]
+    pub(crate) weight: Option<ColumnName>,
+
+    /// Seed of the shuffles, of samples and of random features.
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
 

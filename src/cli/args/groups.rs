@@ -4,8 +4,8 @@ use super::names::{ColumnName, NameList};
 use super::numbers::{degree, finite, positive};
 use crate::budget::Bytes;
 use crate::error::{Error, Result};
-use crate::fit::bounds::MOST_THREADS;
-use crate::fit::{Gamma, KernelOptions, Resources, ScoringOptions};
+use crate::fit::bounds::{MOST_LANDMARKS, MOST_THREADS};
+use crate::fit::{Approximate, Gamma, KernelOptions, LandmarkChoice, Resources, ScoringOptions};
 use crate::kernel::KernelKind;
 use crate::model::Method;
 use crate::solve::Form;
@@ -210,6 +210,49 @@ impl From<&KernelArgs> for KernelOptions {
         let KernelArgs { kernel, gamma, sigma, coef0, degree } = *args;
         let gamma = gamma.map(|GammaArg(gamma)| gamma);
         KernelOptions { kind: kernel, gamma, sigma, coef0, degree, ..KernelOptions::default() }
+    }
+}
+
+/// What may stand for the kernel over rows. Shared by `plan`, `fit` and `hsic`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ApproximationArgs {
+    /// Of kpca and hsic, an approximation: compare rows with this many of them (Nyström) instead of
+    /// all.
+    #[arg(
+        long,
+        value_name = "M",
+        value_parser = clap::value_parser!(u32).range(1..=MOST_LANDMARKS as i64),
+        conflicts_with = "random_features"
+    )]
+    pub(crate) landmarks: Option<u32>,
+
+    /// How landmarks are chosen from a seeded sample.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) landmark_choice: LandmarkChoice,
+
+    /// Of kpca and hsic with the rbf kernel, an approximation: this many random Fourier features
+    /// instead of it.
+    #[arg(
+        long,
+        value_name = "M",
+        value_parser = clap::value_parser!(u32).range(1..=MOST_LANDMARKS as i64)
+    )]
+    pub(crate) random_features: Option<u32>,
+}
+
+impl ApproximationArgs {
+    /// What stands for the kernel, if something does.
+    pub(crate) fn approximation(&self) -> Option<Approximate> {
+        let choice = self.landmark_choice;
+        let landmarks =
+            self.landmarks.map(|m| Approximate::Landmarks { count: m as usize, choice });
+        landmarks.or(self.random_features.map(|m| Approximate::Fourier(m as usize)))
+    }
+
+    /// What changes nothing.
+    pub(crate) fn without_effect(&self) -> Option<&'static str> {
+        let idle = self.landmark_choice == LandmarkChoice::Uniform && self.landmarks.is_none();
+        idle.then_some("--landmark-choice has no effect without --landmarks")
     }
 }
 

@@ -3,7 +3,9 @@
 use super::numbers::{degree, finite, positive};
 use crate::budget::Bytes;
 use crate::error::{Error, Result};
+use crate::fit::bounds::MOST_LABEL_FEATURES;
 use crate::fit::{GivenLabels, LabelOptions, read_kernel_matrix};
+use crate::listen::Listener;
 use crate::solve::supervised::LabelKernel;
 use crate::source::Dataset;
 use clap::Args;
@@ -37,6 +39,15 @@ pub(crate) struct LabelArgs {
     /// Numeric labels are classes: equal or not.
     #[arg(long)]
     pub(crate) classes: bool,
+
+    /// Random Fourier features that stand for the rbf kernel over labels. Default: none up to 1000
+    /// distinct labels, 1000 where there are more.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=MOST_LABEL_FEATURES as i64)
+    )]
+    pub(crate) label_features: Option<u32>,
 }
 
 impl LabelArgs {
@@ -45,6 +56,7 @@ impl LabelArgs {
         &self,
         columns: Vec<String>,
         memory: Option<Bytes>,
+        listener: &dyn Listener,
     ) -> Result<LabelOptions> {
         Ok(LabelOptions {
             columns,
@@ -53,12 +65,13 @@ impl LabelArgs {
             coef0: self.label_coef0,
             degree: self.label_degree,
             classes: self.classes,
-            given: self.given(memory)?,
+            features: self.label_features.map(|n| n as usize),
+            given: self.given(memory, listener)?,
             ..LabelOptions::default()
         })
     }
 
-    fn given(&self, memory: Option<Bytes>) -> Result<Option<GivenLabels>> {
+    fn given(&self, memory: Option<Bytes>, listener: &dyn Listener) -> Result<Option<GivenLabels>> {
         if self.label_data.is_empty() {
             return Ok(None);
         }
@@ -67,7 +80,7 @@ impl LabelArgs {
                 "--label-data is the matrix of --label-kernel precomputed; name it",
             );
         }
-        let matrix = read_kernel_matrix(&Dataset::from_paths(&self.label_data)?, memory)?;
+        let matrix = read_kernel_matrix(&Dataset::from_paths(&self.label_data)?, memory, listener)?;
         Ok(Some(GivenLabels { name: self.label_data.join(", "), matrix: Arc::new(matrix) }))
     }
 }

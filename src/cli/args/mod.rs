@@ -11,7 +11,8 @@ mod states;
 pub(crate) use apply::{OutputArgs, ReconstructArgs, TransformArgs};
 pub(crate) use fit::{FitArgs, HsicArgs, PlanArgs};
 pub(crate) use groups::{
-    CheckpointArgs, ColumnArgs, KernelArgs, ModelArgs, ResourceArgs, ScoreArgs, same_file,
+    ApproximationArgs, CheckpointArgs, ColumnArgs, KernelArgs, ModelArgs, ResourceArgs, ScoreArgs,
+    same_file,
 };
 pub(crate) use labels::LabelArgs;
 pub(crate) use names::{ColumnName, NameList};
