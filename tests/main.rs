@@ -14,9 +14,11 @@ mod id_columns;
 mod kernel;
 mod label_kernels;
 mod memory;
+mod options;
 #[allow(dead_code)]
 mod oracle;
 mod places;
+mod printing;
 mod readme;
 mod residuals;
 mod row_nulls;

@@ -5,6 +5,7 @@ use super::plan::{columns_line, passed_over_lines, threads_line};
 use super::print_json;
 use super::scan::describe;
 use super::talk::Talk;
+use super::typed::Typed;
 use crate::budget::Bytes;
 use crate::error::{Error, Result};
 use crate::fit::{ColumnOptions, Fit, Plan};
@@ -21,19 +22,21 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Runs a fit and writes the model.
-pub(super) fn run(args: &FitArgs, talk: &Talk) -> Result<()> {
+pub(super) fn run(args: &FitArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     let started = Instant::now();
     let fit = args.fit.fit()?;
     check_file(&args.output)?;
     check_scores(args.scores_out.as_deref(), &fit, &args.output)?;
+    let timed = args.checkpoint.checkpoint.is_some();
+    talk.notes(&typed.without("checkpoint-seconds", "checkpoint", timed));
     let dataset = Dataset::from_paths(&args.fit.data)?;
     let results = [Some(&args.output), args.state.as_ref(), args.checkpoint.checkpoint.as_ref()];
     results.into_iter().flatten().try_for_each(|out| dataset.refuse_output(&[], out))?;
     args.scores_out.iter().try_for_each(|out| dataset.refuse_output(&args.fit.data, out))?;
     let (model, checkpoint) = match args.state.is_some() || args.checkpoint.checkpoint.is_some() {
-        true => by_state(args, &fit, dataset, talk)?,
+        true => by_state(args, &fit, dataset, talk, typed)?,
         false => {
-            let plan = planned(args, &fit, &dataset, talk)?;
+            let plan = planned(&fit, &dataset, talk, typed)?;
             plan.check()?;
             (plan.run(talk)?, None)
         }
@@ -74,11 +77,11 @@ pub(super) fn write_scores(model: &Model, path: Option<&Path>, talk: &Talk) -> R
 }
 
 /// The plan of a fit, announced, with what should be known before it runs.
-fn planned<'t>(args: &FitArgs, fit: &Fit, data: &'t Dataset, talk: &Talk) -> Result<Plan<'t>> {
+fn planned<'t>(fit: &Fit, data: &'t Dataset, talk: &Talk, typed: &Typed) -> Result<Plan<'t>> {
     let plan = fit.plan(data)?;
     announce(&plan, data, talk);
-    args.fit.without_effect().iter().for_each(|line| talk.say(format!("note: {line}")));
     talk.notes(plan.notes());
+    talk.notes(&typed.notes(&plan.unused).collect::<Vec<_>>());
     Ok(plan)
 }
 
@@ -88,6 +91,7 @@ fn by_state(
     fit: &Fit,
     dataset: Dataset,
     talk: &Talk,
+    typed: &Typed,
 ) -> Result<(Model, Option<Checkpoint>)> {
     if fit.basis.is_some() {
         return Error::misuse("--basis does not go with --state and --checkpoint");
@@ -114,7 +118,7 @@ fn by_state(
         (Some(dataset), old) => {
             // A state has the last word on copies.
             let allowing = Fit { allow_duplicates: true, ..fit.clone() };
-            planned(args, &allowing, &dataset, talk)?;
+            planned(&allowing, &dataset, talk, typed)?;
             let scan = match args.state {
                 // A state that is kept has everything; one that is not, what the model needs.
                 Some(_) => Scan::of_fit(fit, Statistics::All),
@@ -180,6 +184,7 @@ pub(super) fn summary(model: &Model, path: &Path) -> serde_json::Value {
         "n_components": model.n_components(),
         "form": model.header.form,
         "explained_variance_ratio": model.explained_variance_ratio(),
+        "variance_kind": model.variance_kind(),
         "hsic": model.header.hsic,
         "label": model.header.label,
         "scoring": model.header.selection.scoring,
@@ -206,7 +211,7 @@ fn achievement(model: &Model) -> String {
             let kernel = model.header.kernel.as_ref();
             let what = match kernel.is_some_and(|k| k.approximation.is_some()) {
                 true => "approximated variance",
-                false => "variance",
+                false => model.variance_kind().words(),
             };
             format!("explaining {:.2} % of the {what}", percent(&ratio.unwrap_or_default()))
         }

@@ -2,17 +2,18 @@
 
 use super::args::PlanArgs;
 use super::talk::Talk;
+use super::typed::Typed;
 use super::{print, print_json};
 use crate::budget::{Bytes, Phase};
 use crate::error::Result;
 use crate::fit::{FormCost, Plan};
 use crate::source::{Dataset, LabelRead, Table};
-use crate::words::{constant, count, some, thousands};
+use crate::words::{constant, count, one_line, some, thousands};
 use serde_json::json;
 use std::fmt::Write;
 
 /// Prints a plan, and fails if it does not fit.
-pub(super) fn run(args: &PlanArgs, talk: &Talk) -> Result<()> {
+pub(super) fn run(args: &PlanArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     let dataset = Dataset::from_paths(&args.fit.data)?;
     let plan = args.fit.fit()?.plan(&dataset)?;
     match args.json {
@@ -20,6 +21,7 @@ pub(super) fn run(args: &PlanArgs, talk: &Talk) -> Result<()> {
         false => print(&as_text(&plan, &dataset))?,
     }
     talk.notes(plan.notes());
+    talk.notes(&typed.notes(&plan.unused).collect::<Vec<_>>());
     plan.check()
 }
 
@@ -89,7 +91,7 @@ fn phase_json(phase: &Phase) -> serde_json::Value {
 fn as_text(plan: &Plan<'_>, data: &Dataset) -> String {
     let mut page = String::new();
     let mut line = |name: &str, text: String| {
-        let _ = writeln!(page, "{name:<10}{text}");
+        let _ = writeln!(page, "{name:<10}{}", one_line(&text));
     };
     let (files, groups) = (data.inputs().len() as u64, data.n_row_groups() as u64);
     let bytes = Bytes(data.bytes());

@@ -7,7 +7,7 @@ use super::phrase;
 use crate::budget::Bytes;
 use crate::listen::{Listener, Stage};
 use crate::note::{Level, Note};
-use crate::words::thousands;
+use crate::words::{one_line, thousands};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ impl Talk {
     /// A line on stderr. A closed stderr is no reason to stop.
     pub(super) fn say(&self, line: impl AsRef<str>) {
         if !self.quiet {
-            let _ = writeln!(std::io::stderr(), "{}", line.as_ref());
+            let _ = writeln!(std::io::stderr(), "{}", one_line(line.as_ref()));
         }
     }
 

@@ -97,8 +97,10 @@ impl Hsic {
         model: Option<&Model>,
     ) -> Vec<Note> {
         let mut notes = no_effect::columns(plan);
-        notes.extend(no_effect::constants_of(&self.kernel, kind));
-        notes.extend(no_effect::labels(fit));
+        let mut unused = no_effect::constants_of(&self.kernel, kind);
+        unused.extend(no_effect::labels(fit));
+        unused.extend(no_effect::classes(fit, plan));
+        notes.extend(no_effect::given_notes(&unused));
         notes.extend(no_effect::label_kernel(fit, plan));
         let ColumnOptions { include, exclude } = &self.columns;
         let of_model = "has no effect with ⟦model⟧, which has features of its own";
@@ -134,6 +136,12 @@ impl HsicPlan<'_> {
     /// What should be known before it runs: options without effect.
     pub fn notes(&self) -> &[Note] {
         &self.notes
+    }
+
+    /// True when the seed has a say without shuffles, too.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_random(&self) -> bool {
+        self.kind.is_given() || self.kernel.gamma == Some(crate::fit::Gamma::Median)
     }
 
     /// Features, or scores of the model.

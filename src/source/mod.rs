@@ -23,6 +23,7 @@ mod direct;
 mod features;
 pub(crate) mod footer;
 mod grid;
+mod gzip;
 mod id_columns;
 pub(crate) mod inputs;
 pub(crate) mod labels;
@@ -55,6 +56,8 @@ pub use table::{ColumnInfo, ColumnKind, Difference, InputInfo, ReadCost, ReadReq
 pub use whole_labels::WholeLabels;
 
 pub(crate) use batch_reader::BatchReader;
+#[cfg(feature = "cli")]
+pub(crate) use column_choice::nearest;
 pub(crate) use column_choice::{matching, unknown};
 pub(crate) use columnwise::Columnwise;
 pub(crate) use dataset::refuse_replacing;

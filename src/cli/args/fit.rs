@@ -194,19 +194,6 @@ impl FitSpec {
             self.landmarks.map(|m| Approximate::Landmarks { count: m as usize, choice });
         landmarks.or(self.random_features.map(|m| Approximate::Fourier(m as usize)))
     }
-
-    /// Options that only the command line has, and that change nothing.
-    pub(crate) fn without_effect(&self) -> Vec<&'static str> {
-        use crate::solve::scoring::Score;
-        let mut notes = Vec::new();
-        if self.landmark_choice == LandmarkChoice::Uniform && self.landmarks.is_none() {
-            notes.push("--landmark-choice has no effect without --landmarks");
-        }
-        if self.scoring.score == Score::Signed && self.scoring.score_by.is_none() {
-            notes.push("--score has no effect without --score-by");
-        }
-        notes
-    }
 }
 
 /// `plan`.
