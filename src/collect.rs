@@ -9,9 +9,9 @@ use crate::error::Result;
 use crate::listen::Watch;
 use crate::pass;
 use crate::source::labels::Class;
-use crate::source::{Block, Labels, Source, Tally, dense};
+use crate::source::{Block, Labels, Source, Tally, Values, dense};
 use crate::workers::Crew;
-use ndarray::{Array1, Array2, s};
+use ndarray::{Array1, Array2, ArrayViewMut2, s};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 use std::collections::HashMap;
@@ -57,10 +57,10 @@ pub(crate) fn collect_all(
     let tally = pass::each(source, crew, watch, |mut block| {
         labels.take(block.labels.take());
         weights.extend(block.weights.iter().flatten());
-        moments.update(block.clone());
-        let part = with_nan(block);
-        x.slice_mut(s![rows..rows + part.nrows(), ..]).assign(&part);
-        rows += part.nrows();
+        let from = rows;
+        rows += block.rows();
+        put_rows(&block, x.slice_mut(s![from..rows, ..]));
+        moments.update(block);
         Ok(())
     })?;
     let moments = moments.finish();
@@ -129,6 +129,17 @@ pub(crate) fn reservoir_sample(
     let weights = weighted.then(|| kept.iter().map(|(.., w)| *w).collect());
     fill(&mut x, &moments.mean);
     Ok(RowSample { x, weights, moments, tally })
+}
+
+/// The rows of a block, NaN where a cell is missing.
+fn put_rows(block: &Block, mut to: ArrayViewMut2<'_, f64>) {
+    match &block.values {
+        Values::F64(from) => to.assign(from),
+        Values::F32(from) => to.zip_mut_with(from, |to, from| *to = f64::from(*from)),
+    }
+    for cell in &block.missing {
+        to[[cell.row as usize, cell.feature as usize]] = f64::NAN;
+    }
 }
 
 fn with_nan(mut block: Block) -> Array2<f64> {

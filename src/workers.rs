@@ -18,6 +18,7 @@
 //! [`record_panics`] is installed.
 
 use crate::blas;
+use crate::budget::count_heaps;
 use crate::error::{Error, Result};
 use crossbeam_channel::{Sender, bounded};
 use std::any::Any;
@@ -70,6 +71,7 @@ fn workers<P: Send>(
     mut take: impl FnMut(usize, P) -> Result<()>,
 ) -> Result<()> {
     let threads = crew.threads.clamp(1, units.max(1));
+    count_heaps(threads);
     let (jobs, queue) = bounded::<(usize, Sender<Result<P>>)>(window(threads));
     let work = &work;
     // Owns `jobs` and the receivers, so that an early return lets every worker go before the join.
@@ -117,6 +119,7 @@ pub(crate) fn for_each<J: Send, R: Send>(
     work: impl Fn(J) -> R + Sync,
 ) -> Vec<R> {
     let threads = threads.clamp(1, jobs.len().max(1));
+    count_heaps(threads);
     let jobs = Mutex::new(jobs.into_iter().enumerate());
     let next = || jobs.lock().unwrap_or_else(|e| e.into_inner()).next();
     let inside = blas::is_inside();

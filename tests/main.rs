@@ -14,6 +14,7 @@ mod id_columns;
 mod kernel;
 mod label_kernels;
 mod memory;
+mod memory_sweep;
 mod options;
 #[allow(dead_code)]
 mod oracle;

@@ -7,11 +7,11 @@
 //! | form | phase | buffer | bytes |
 //! |---|---|---|---|
 //! | all | stream | footers and pages | as parsed, those kept and one more; t × the columns' pages |
-//! | primal | stream | batches and blocks | 16·b·d a worker, and its scratch |
+//! | primal | stream | batches and blocks | b·(8·d + a decoded row) a worker, and its scratch |
 //! | | | sums below 1,024 features | (w + 1) × (8d² + …), six times that where cells take means |
 //! | | | one shared S from there on | 8d², w + 1 blocks waiting (8·b·d), blocks gathered 8·1024·d |
 //! | | decompose | matrix, vectors, work area | 32d² |
-//! | spca | stream | sums of labels | (w + 1) × 8·r·d, with S where variances are wanted |
+//! | spca | stream | sums of labels | 8·r·d, w × those of a unit's classes, S if wanted |
 //! | | decompose | the smaller side | 32·min(d, r)² |
 //! | dual | stream | groups | (24·t + 8·(w + 1))·n·g, n·g about a million |
 //! | | | Gram matrix | 8n² and 8·1024·n |
@@ -20,7 +20,7 @@
 //! | randomized | stream | products | (w + 2) × 8·v·d |
 //! | | | basis | 8·16·v·d |
 //! | basis | stream | products | (w + 6) × 8·k·d |
-//! | kernel | read | all rows | 8·n·d |
+//! | kernel | read | all rows | 8·n·d, and b·(16·t + 8·(w + 1))·d in blocks |
 //! | | products | rows | 16·n·d |
 //! | | | tiles and sums | 2 MiB a thread and (t + 4) × 8·n·v, v = k + 6 or r |
 //! | | | basis | 8·16·n·v |
@@ -287,8 +287,25 @@ impl Workload {
         Phase::new("writing").hold("the model, its bytes and its file", bytes)
     }
 
+    /// Rows of a block (b): as many as suit what is decoded, and no more than there are.
     pub(super) fn block_rows(&self) -> u64 {
-        block_rows(self.d as usize) as u64
+        let elements = self.d.max(self.read.row_elements);
+        (block_rows(elements as usize) as u64).min(self.n.max(1))
+    }
+
+    /// A block that a worker makes: rows as they are decoded, and dense.
+    pub(super) fn block_bytes(&self) -> u64 {
+        let row = (8 * self.d).saturating_add(self.read.row_bytes);
+        self.block_rows().saturating_mul(row)
+    }
+
+    /// Blocks of a pass whose caller takes them as they are: of each worker one being made, those
+    /// that wait, and one in use.
+    pub(super) fn blocks_in_flight(&self, threads: usize) -> u64 {
+        let waiting = window(threads) as u64 + 1;
+        let dense = 8 * self.block_rows().saturating_mul(self.d);
+        let made = self.block_bytes().saturating_mul(threads as u64);
+        made.saturating_add(dense.saturating_mul(waiting))
     }
 
     /// The accumulator of this fit's features.
@@ -309,21 +326,22 @@ impl Workload {
         let (held, busy) = (sums.bytes(0), sums.bytes(rows));
         let scratch = busy.saturating_sub(held);
         let mixed = self.precision == Precision::Mixed;
-        let what = sums_text(&sums);
+        let (what, made) = (sums_text(&sums), self.block_bytes());
         if sums.is_shared() {
             // The caller adds; blocks wait for it, half as large where products are in f32.
             let waiting = window(threads) as u64 + 1;
             let single = if mixed { scratch / 2 } else { 0 };
             return phase
-                .hold("batches and blocks", t.saturating_mul(cells(16)) + waiting * cells(8))
+                .hold("batches and blocks", t.saturating_mul(made) + waiting * cells(8))
                 .hold("blocks to be multiplied", scratch.saturating_add(single))
                 .hold(what, held);
         }
         // A product and a block in f32 beside those in f64.
         let single = if mixed { 4 * self.d * self.d + cells(4) } else { 0 };
-        let each = cells(16).saturating_add(scratch).saturating_add(single);
-        // One per unit in flight, and the total.
-        let all = held.saturating_mul(window(threads) as u64 + 1);
+        let each = made.saturating_add(scratch).saturating_add(single);
+        // One per unit in flight, whose rows are of as many classes at most, and the total.
+        let unit = sums.of_unit(self.read.unit_rows).bytes(0);
+        let all = held.saturating_add(unit.saturating_mul(window(threads) as u64));
         phase.hold("batches and blocks", t.saturating_mul(each)).hold(what, all)
     }
 
@@ -368,7 +386,8 @@ impl Workload {
         let moments = 8 * 8 * d;
         let mut phases = Vec::new();
         if self.spool.is_some() {
-            let blocks = (2 * copying + 3).saturating_mul(16 * self.block_rows() * d);
+            let dense = 8 * self.block_rows() * d;
+            let blocks = copying * self.block_bytes() + (copying + 3).saturating_mul(2 * dense);
             phases.push(self.reading("copying", threads, d).hold("batches and blocks", blocks));
         }
         let reading = |name| match self.spool {
@@ -413,7 +432,7 @@ impl Workload {
         let basis = krylov::bytes(d, v, (v * randomized::BASIS_BLOCKS as u64).min(d));
         let stream = self
             .reading("streaming", threads, d)
-            .hold("batches and blocks", t.saturating_mul(16 * rows * d + scratch + single))
+            .hold("batches and blocks", t.saturating_mul(self.block_bytes() + scratch + single))
             .hold(format!("products with {v} vectors"), partial)
             .hold("the Krylov basis", basis);
         vec![stream, self.writing((v / 2).max(self.k().min(v)))]

@@ -15,21 +15,22 @@ const LOOKED_AT: u64 = 24;
 impl Workload {
     /// All rows are read, then compared; of a matrix that is given, read at every product.
     pub(super) fn kernel_rows(&self, kernel: KernelWork, threads: usize) -> Vec<Phase> {
-        let (t, n, d) = (threads as u64, self.n, self.d);
+        let (n, d) = (self.n, self.d);
         // What a first look at a matrix multiplies it with, and finds.
         let (held, what) = match kernel.given {
             true => (LOOKED_AT, format!("{LOOKED_AT} vectors of {n} rows")),
             false => (d, format!("all {n} rows")),
         };
         let all = 8u64.saturating_mul(n).saturating_mul(held);
+        // Units are read by a worker each, whoever compares rows later.
+        let readers = threads.min(self.read.units.max(1));
         let read = self
-            .reading("reading", threads, d)
-            // Of each worker a block being decoded, one waiting, one being copied.
-            .hold("batches and blocks", (3 * t + 3).saturating_mul(16 * self.block_rows() * d))
+            .reading("reading", readers, d)
+            .hold("batches and blocks", self.blocks_in_flight(readers))
             // With two numbers a row: its label and its weight.
             .hold(what, all.saturating_add(16 * n));
         // As read, and as they are compared; or the blocks of a matrix that is read again.
-        let blocks = (3 * t + 3).saturating_mul(16 * self.block_rows() * d);
+        let blocks = self.blocks_in_flight(readers);
         let rows = if kernel.given { blocks } else { all.saturating_mul(2) };
         let labels = self.labels.map_or(0, |l| l.shape.vectors);
         let products = match kernel.route {
@@ -137,7 +138,7 @@ impl Workload {
         let sampled = 8u64.saturating_mul(sample).saturating_mul(d);
         let look = self
             .reading("sampling", threads, d)
-            .hold("batches and blocks", (3 * t + 3).saturating_mul(16 * rows * d))
+            .hold("batches and blocks", self.blocks_in_flight(threads))
             // Row by row, as a matrix, and prepared.
             .hold(format!("a sample of {sample} rows"), sampled.saturating_mul(3));
         let checked = CHECKED_ON as u64;
@@ -158,7 +159,7 @@ impl Workload {
         let kept = sampled.saturating_add(16 * m * m);
         let stream = self
             .reading("streaming", threads, d)
-            .hold("batches and blocks", t.saturating_mul(24 * rows * d))
+            .hold("batches and blocks", t.saturating_mul(self.block_bytes() + 8 * rows * d))
             .hold(format!("comparisons with {m}"), widened)
             .hold("the sample and the whitening", kept);
         let stream = mapped.adding_up_blocks(stream, rows, threads);

@@ -6,6 +6,7 @@ use super::kernel::PreparedRows;
 use super::options::{LandmarkChoice, cores};
 use super::run::Run;
 use crate::accumulate::Moments;
+use crate::budget::release_freed_memory;
 use crate::collect::{RowSample, reservoir_sample};
 use crate::error::{Place, Result};
 use crate::kernel::ridge::LEARNED_FROM;
@@ -108,6 +109,7 @@ impl Run<'_> {
         let (prepare, ..) = self.preparation(&moments);
         let comparer = features.map.comparer();
         let (error, sample) = self.approximation_error(&rows, &features, &comparer);
+        release_freed_memory();
         let phi = |block: Block, place: &dyn Fn(usize) -> Place| {
             Ok(features.of(&comparer, prepare.apply(block, place)?.view()))
         };

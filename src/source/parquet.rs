@@ -104,7 +104,7 @@ impl Source for ParquetSource {
         let file = Arc::new(file);
         let layout = ColumnLayout::new(&footer, &self.request, &info.path, row_groups)?;
         let ColumnLayout { positions, direct, vectors, arrow } = layout;
-        let rows = block_rows(self.n_features());
+        let rows = block_rows(self.request.features.row_elements() as usize);
         let reader = |mask: ProjectionMask| {
             guarded(&info.path, Some(row_groups.start), UNREADABLE, || {
                 let (schema, hint) = (footer.arrow.parquet_schema(), footer.arrow.schema());
