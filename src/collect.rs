@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::listen::Watch;
 use crate::pass;
 use crate::source::labels::Class;
-use crate::source::{Block, Labels, Source, Tally, Values, dense};
+use crate::source::{Block, Labels, Source, Tally, Values};
 use crate::workers::Crew;
 use ndarray::{Array1, Array2, ArrayViewMut2, s};
 use rand::RngExt;
@@ -103,23 +103,22 @@ pub(crate) fn reservoir_sample(
     let tally = pass::each(source, crew, watch, |block| {
         let weights = block.weights.clone();
         weighted |= weights.is_some();
-        moments.update(block.clone());
-        let part = with_nan(block);
-        for (i, row) in part.rows().into_iter().enumerate() {
+        for i in 0..block.rows() {
             let weight = weights.as_ref().map_or(1.0, |w| w[i]);
             if weight == 0.0 {
                 continue;
             }
             if kept.len() < count {
-                kept.push((seen, row.to_owned(), weight));
+                kept.push((seen, row_with_nan(&block, i), weight));
             } else {
                 let at = rng.random_range(0..=seen) as usize;
                 if at < count {
-                    kept[at] = (seen, row.to_owned(), weight);
+                    kept[at] = (seen, row_with_nan(&block, i), weight);
                 }
             }
             seen += 1;
         }
+        moments.update(block);
         Ok(())
     })?;
     kept.sort_unstable_by_key(|(at, ..)| *at);
@@ -142,11 +141,16 @@ fn put_rows(block: &Block, mut to: ArrayViewMut2<'_, f64>) {
     }
 }
 
-fn with_nan(mut block: Block) -> Array2<f64> {
-    let missing = std::mem::take(&mut block.missing);
-    let mut part = block.into_f64();
-    dense::put(&mut part, &missing, f64::NAN);
-    part
+/// A row of a block, NaN where a cell is missing: they are in the order of their rows.
+fn row_with_nan(block: &Block, row: usize) -> Array1<f64> {
+    let mut values = match &block.values {
+        Values::F64(x) => x.row(row).to_owned(),
+        Values::F32(x) => x.row(row).mapv(f64::from),
+    };
+    let before = block.missing.partition_point(|cell| (cell.row as usize) < row);
+    let cells = block.missing[before..].iter().take_while(|cell| cell.row as usize == row);
+    cells.for_each(|cell| values[cell.feature as usize] = f64::NAN);
+    values
 }
 
 /// Missing cells take the mean.
