@@ -31,6 +31,7 @@
 use super::basis::BasisWork;
 use super::given_labels::factoring;
 use super::kernel_choice::KernelRoute;
+use super::options::cores;
 use crate::accumulate::{Accumulate, ClassLimit, FeatureMoments, Gram, LabelSumsKind};
 use crate::accumulate::{Product, Shape, Sketch, SumsKind};
 use crate::budget::{Budget, MemoryPlan, Phase};
@@ -350,8 +351,7 @@ impl Workload {
         let stream = self.reading("streaming", threads, d);
         let stream = self.adding_up(stream, self.sums(true, None), threads);
         let matrix = format!("{d} × {d} matrix, vectors and work area");
-        let decompose = Phase::new("decomposition").hold(matrix, crate::solve::bytes(d));
-        vec![stream, decompose, self.writing(self.k())]
+        vec![stream, decomposition(matrix, d), self.writing(self.k())]
     }
 
     fn supervised(&self, form: Form, threads: usize) -> Vec<Phase> {
@@ -363,11 +363,8 @@ impl Workload {
         let held = with_means(sums.clone()).bytes(0);
         let stream = self.adding_up(self.reading("streaming", threads, d), sums, threads);
         let side = if form == Form::Primal { d } else { shape.vectors };
-        let decompose = Phase::new("decomposition")
-            .hold(
-                format!("{side} × {side} matrix, vectors and work area"),
-                crate::solve::bytes(side),
-            )
+        let matrix = format!("{side} × {side} matrix, vectors and work area");
+        let decompose = decomposition(matrix, side)
             // The sums, and M made of them.
             .hold("sums", held.saturating_add(8 * shape.vectors * d));
         vec![stream, decompose, self.writing(self.k().min(shape.vectors))]
@@ -408,7 +405,7 @@ impl Workload {
                 .hold(format!("the {n} × {n} Gram matrix"), square),
         );
         let matrix = format!("{n} × {n} matrix, vectors and work area");
-        phases.push(Phase::new("decomposition").hold(matrix, crate::solve::bytes(n)));
+        phases.push(decomposition(matrix, n));
         // Loadings and eigenvectors, each with a copy.
         let loadings = 16u64.saturating_mul(k).saturating_mul(d + n).saturating_add(moments);
         phases.push(
@@ -470,6 +467,20 @@ impl Workload {
             forms.iter().any(|form| work.memory(*form, threads).peak_bytes() <= budget.bytes.0)
         })
     }
+}
+
+/// A matrix of this order is decomposed.
+pub(super) fn decomposition(matrix: String, order: u64) -> Phase {
+    Phase::new("decomposition")
+        .hold(matrix, crate::solve::bytes(order))
+        .hold("work areas of BLAS", blas_bytes(order))
+}
+
+/// What BLAS packs of a matrix of this order, on all cores, beyond what the program has anyway:
+/// panels of some hundred columns, in buffers that are never returned (measured with what lies
+/// between them: 9 to 12 MB a core from 1,500 on).
+pub(super) fn blas_bytes(order: u64) -> u64 {
+    cores() as u64 * (12 << 20).min(8 * 768 * order)
 }
 
 /// Bytes that one more fold of a scan takes: its S, once per unit in flight and the total.

@@ -1,6 +1,6 @@
 //! The phases of kernel methods: see the table of [`super::cost`].
 
-use super::cost::{KernelWork, Workload, with_means};
+use super::cost::{KernelWork, Workload, blas_bytes, decomposition, with_means};
 use super::kernel_choice::KernelRoute;
 use super::landmarks::{CHECKED_ON, sample_rows};
 use crate::budget::Phase;
@@ -41,9 +41,11 @@ impl Workload {
                     24u64.saturating_mul(labels).saturating_mul(n),
                 )
                 .hold("tiles and sums", kernel_matrix::product_bytes(n, labels + 1, threads)),
-            _ if self.decomposes_whole() => Phase::new("decomposition")
-                .hold("rows", rows)
-                .hold(format!("{n} × {n} matrix, vectors and work area"), crate::solve::bytes(n)),
+            _ if self.decomposes_whole() => {
+                let matrix = format!("{n} × {n} matrix, vectors and work area");
+                let tiles = kernel_matrix::product_bytes(n, 1, threads);
+                decomposition(matrix, n).hold("rows", rows).hold("tiles", tiles)
+            }
             _ => {
                 let k = randomized::sought(self.components);
                 let v = kernel_pca::block(k, n as usize) as u64;
@@ -63,7 +65,9 @@ impl Workload {
     /// A kernel model, its bytes, and its file's.
     fn writing_kernel(&self) -> Phase {
         let bytes = self.model_bytes().saturating_mul(3);
-        Phase::new("writing").hold("the model, its bytes and its file", bytes)
+        Phase::new("writing")
+            .hold("the model, its bytes and its file", bytes)
+            .hold("work areas of BLAS", blas_bytes(self.n.min(1024)))
     }
 
     /// A map back is learned from a sample and its scores.
@@ -163,8 +167,7 @@ impl Workload {
             .hold(format!("comparisons with {m}"), widened)
             .hold("the sample and the whitening", kept);
         let stream = mapped.adding_up_blocks(stream, rows, threads);
-        let decompose = Phase::new("decomposition")
-            .hold(format!("{m} × {m} matrix, vectors and work area"), crate::solve::bytes(m))
+        let decompose = decomposition(format!("{m} × {m} matrix, vectors and work area"), m)
             .hold("the sample and the whitening", kept);
         let learning = kernel.ridge.then(|| self.learning());
         let first = [look, choose, stream, decompose].into_iter();

@@ -95,6 +95,7 @@ impl Run<'_> {
         let source = self.source()?;
         let RowSample { x, weights, moments, tally } =
             reservoir_sample(&*source, size, seed, self.crew(), &self.watch_rows())?;
+        release_freed_memory();
         self.check(&moments, &tally)?;
         let rows = self.prepared(x, weights.as_ref(), &moments, false)?;
         let features = self.kernel_features(&rows, m, form)?;
