@@ -29,15 +29,15 @@
 //! | all | write | model | 24·k·d; of a kernel 24·n·(d + k) |
 
 use super::basis::BasisWork;
+use super::cost_parts::decomposition;
 use super::given_labels::factoring;
 use super::kernel_choice::KernelRoute;
-use super::options::cores;
 use crate::accumulate::{Accumulate, ClassLimit, FeatureMoments, Gram, LabelSumsKind};
 use crate::accumulate::{Product, Shape, Sketch, SumsKind};
 use crate::budget::{Budget, MemoryPlan, Phase};
 use crate::solve::rules::Components;
 use crate::solve::{Form, kernel_matrix, krylov, randomized};
-use crate::source::{Nulls, Precision, ReadCost, Storage, block_rows, columnwise};
+use crate::source::{Nulls, Precision, ReadCost, Storage, columnwise};
 use crate::words::count;
 use crate::workers::window;
 
@@ -288,27 +288,6 @@ impl Workload {
         Phase::new("writing").hold("the model, its bytes and its file", bytes)
     }
 
-    /// Rows of a block (b): as many as suit what is decoded, and no more than there are.
-    pub(super) fn block_rows(&self) -> u64 {
-        let elements = self.d.max(self.read.row_elements);
-        (block_rows(elements as usize) as u64).min(self.n.max(1))
-    }
-
-    /// A block that a worker makes: rows as they are decoded, and dense.
-    pub(super) fn block_bytes(&self) -> u64 {
-        let row = (8 * self.d).saturating_add(self.read.row_bytes);
-        self.block_rows().saturating_mul(row)
-    }
-
-    /// Blocks of a pass whose caller takes them as they are: of each worker one being made, those
-    /// that wait, and one in use.
-    pub(super) fn blocks_in_flight(&self, threads: usize) -> u64 {
-        let waiting = window(threads) as u64 + 1;
-        let dense = 8 * self.block_rows().saturating_mul(self.d);
-        let made = self.block_bytes().saturating_mul(threads as u64);
-        made.saturating_add(dense.saturating_mul(waiting))
-    }
-
     /// The accumulator of this fit's features.
     pub(super) fn sums(&self, covariance: bool, labels: Option<LabelShape>) -> SumsKind {
         let labels = labels.map(|l| match l.classes {
@@ -467,20 +446,6 @@ impl Workload {
             forms.iter().any(|form| work.memory(*form, threads).peak_bytes() <= budget.bytes.0)
         })
     }
-}
-
-/// A matrix of this order is decomposed.
-pub(super) fn decomposition(matrix: String, order: u64) -> Phase {
-    Phase::new("decomposition")
-        .hold(matrix, crate::solve::bytes(order))
-        .hold("work areas of BLAS", blas_bytes(order))
-}
-
-/// What BLAS packs of a matrix of this order, on all cores, beyond what the program has anyway:
-/// panels of some hundred columns, in buffers that are never returned (measured with what lies
-/// between them: 9 to 12 MB a core from 1,500 on).
-pub(super) fn blas_bytes(order: u64) -> u64 {
-    cores() as u64 * (12 << 20).min(8 * 768 * order)
 }
 
 /// Bytes that one more fold of a scan takes: its S, once per unit in flight and the total.

@@ -1,6 +1,7 @@
 //! The phases of kernel methods: see the table of [`super::cost`].
 
-use super::cost::{KernelWork, Workload, blas_bytes, decomposition, with_means};
+use super::cost::{KernelWork, Workload, with_means};
+use super::cost_parts::{blas_bytes, decomposition};
 use super::kernel_choice::KernelRoute;
 use super::landmarks::{CHECKED_ON, sample_rows};
 use crate::budget::Phase;
