@@ -9,9 +9,9 @@ use crate::error::Result;
 use crate::listen::Watch;
 use crate::pass;
 use crate::source::labels::Class;
-use crate::source::{Block, Labels, Source, Tally, dense};
+use crate::source::{Block, Labels, Source, Tally, Values};
 use crate::workers::Crew;
-use ndarray::{Array1, Array2, s};
+use ndarray::{Array1, Array2, ArrayViewMut2, s};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 use std::collections::HashMap;
@@ -57,10 +57,10 @@ pub(crate) fn collect_all(
     let tally = pass::each(source, crew, watch, |mut block| {
         labels.take(block.labels.take());
         weights.extend(block.weights.iter().flatten());
-        moments.update(block.clone());
-        let part = with_nan(block);
-        x.slice_mut(s![rows..rows + part.nrows(), ..]).assign(&part);
-        rows += part.nrows();
+        let from = rows;
+        rows += block.rows();
+        put_rows(&block, x.slice_mut(s![from..rows, ..]));
+        moments.update(block);
         Ok(())
     })?;
     let moments = moments.finish();
@@ -115,26 +115,23 @@ pub(crate) fn reservoir_sample(
         }
         let weights = block.weights.clone();
         weighted |= weights.is_some();
-        moments.update(block.clone());
-        if count == 0 {
-            return Ok(());
-        }
-        let part = with_nan(block);
-        for (i, row) in part.rows().into_iter().enumerate() {
+        let looked_at = if count == 0 { 0 } else { block.rows() };
+        for i in 0..looked_at {
             let weight = weights.as_ref().map_or(1.0, |w| w[i]);
             if weight == 0.0 {
                 continue;
             }
             if kept.len() < count {
-                kept.push((seen, row.to_owned(), weight));
+                kept.push((seen, row_with_nan(&block, i), weight));
             } else {
                 let at = rng.random_range(0..=seen) as usize;
                 if at < count {
-                    kept[at] = (seen, row.to_owned(), weight);
+                    kept[at] = (seen, row_with_nan(&block, i), weight);
                 }
             }
             seen += 1;
         }
+        moments.update(block);
         Ok(())
     })?;
     kept.sort_unstable_by_key(|(at, ..)| *at);
@@ -146,11 +143,27 @@ pub(crate) fn reservoir_sample(
     Ok(RowSample { x, weights, moments, tally })
 }
 
-fn with_nan(mut block: Block) -> Array2<f64> {
-    let missing = std::mem::take(&mut block.missing);
-    let mut part = block.into_f64();
-    dense::put(&mut part, &missing, f64::NAN);
-    part
+/// The rows of a block, NaN where a cell is missing.
+fn put_rows(block: &Block, mut to: ArrayViewMut2<'_, f64>) {
+    match &block.values {
+        Values::F64(from) => to.assign(from),
+        Values::F32(from) => to.zip_mut_with(from, |to, from| *to = f64::from(*from)),
+    }
+    for cell in &block.missing {
+        to[[cell.row as usize, cell.feature as usize]] = f64::NAN;
+    }
+}
+
+/// A row of a block, NaN where a cell is missing: they are in the order of their rows.
+fn row_with_nan(block: &Block, row: usize) -> Array1<f64> {
+    let mut values = match &block.values {
+        Values::F64(x) => x.row(row).to_owned(),
+        Values::F32(x) => x.row(row).mapv(f64::from),
+    };
+    let before = block.missing.partition_point(|cell| (cell.row as usize) < row);
+    let cells = block.missing[before..].iter().take_while(|cell| cell.row as usize == row);
+    cells.for_each(|cell| values[cell.feature as usize] = f64::NAN);
+    values
 }
 
 /// Missing cells take the mean.

@@ -122,6 +122,7 @@ pub use fit::{
 pub use hsic::{Hsic, HsicPlan, HsicResult};
 pub use kernel::{Basis, Fourier, Kernel, KernelKind, KernelMap, Ridge};
 pub use listen::{Listener, Quiet, Stage};
+pub use model::VarianceKind;
 pub use model::{
     Approximation, BasisReport, ClassReport, Header, InputEntry, KernelReport, LabelReport, Method,
     Model, NullReport, PreimageReport, Projection, ScoringReport, Selection, Weight,

@@ -1,5 +1,7 @@
 //! Numbers and lists as people read them. Enters: values. Leaves: words, for every room's messages.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 /// 4000000 → 4,000,000.
 pub(crate) fn thousands(n: u64) -> String {
     let digits = n.to_string();
@@ -39,10 +41,47 @@ pub(crate) fn constant(x: f64) -> String {
     }
 }
 
-/// A name on a line of its own: what would break the line, or move the cursor, is escaped.
-pub(crate) fn one_line(name: &str) -> String {
-    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
-    name.chars().map(shown).collect()
+/// Text on a line of its own: what would break the line, move the cursor or turn the order of
+/// letters around is escaped. The one place that decides what a terminal is shown.
+pub(crate) fn one_line(text: &str) -> String {
+    let shown = |c: char| if is_hidden(c) { c.escape_default().to_string() } else { c.into() };
+    text.chars().map(shown).collect()
+}
+
+/// Control characters, ends of lines and of paragraphs, and marks of direction.
+pub(crate) fn is_hidden(c: char) -> bool {
+    let marks = '\u{202a}'..='\u{202e}';
+    let isolates = '\u{2066}'..='\u{2069}';
+    c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}')
+        || marks.contains(&c)
+        || isolates.contains(&c)
+}
+
+/// Names, each as it can be shown: "a, b".
+pub(crate) fn list(names: &[String]) -> String {
+    one_line(&names.join(", "))
+}
+
+/// Columns that text takes on a terminal.
+pub(crate) fn width(text: &str) -> usize {
+    UnicodeWidthStr::width(text)
+}
+
+/// A name as it can be shown in a table: at most `most` columns, with … where it goes on.
+pub(crate) fn short(name: &str, most: usize) -> String {
+    let name = one_line(name);
+    if width(&name) <= most {
+        return name;
+    }
+    let mut cut = String::new();
+    for c in name.chars() {
+        if width(&cut) + c.width().unwrap_or(0) >= most {
+            break;
+        }
+        cut.push(c);
+    }
+    cut + "…"
 }
 
 /// 25.2 MB.
@@ -87,9 +126,9 @@ pub(crate) fn ranges(numbers: &[usize]) -> String {
 pub(crate) fn some(names: &[String]) -> String {
     const FEW: usize = 6;
     if names.len() <= FEW {
-        return names.join(", ");
+        return list(names);
     }
-    format!("{} and {} more", names[..FEW].join(", "), names.len() - FEW)
+    format!("{} and {} more", list(&names[..FEW]), names.len() - FEW)
 }
 
 #[cfg(test)]
@@ -112,6 +151,11 @@ mod tests {
         assert_eq!(shown, ["0.25", "1", "1.5e-9", "3e8"]);
         assert_eq!(one_line("a\nb\u{1b}[31m"), "a\\nb\\u{1b}[31m");
         assert_eq!(one_line("größe"), "größe");
+        assert_eq!(one_line("a\u{202e}b\u{2028}\u{9b}2J"), "a\\u{202e}b\\u{2028}\\u{9b}2J");
+        assert_eq!((width("größe"), width("名前")), (5, 4));
+        assert_eq!(short("名前名前", 8), "名前名前");
+        assert_eq!(short("名前名前名", 8), "名前名…");
+        assert_eq!(short("a\nb", 8), "a\\nb");
     }
 
     #[test]

@@ -18,8 +18,9 @@
 //! [`record_panics`] is installed.
 
 use crate::blas;
+use crate::budget::count_heaps;
 use crate::error::{Error, Result};
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -70,43 +71,60 @@ fn workers<P: Send>(
     mut take: impl FnMut(usize, P) -> Result<()>,
 ) -> Result<()> {
     let threads = crew.threads.clamp(1, units.max(1));
-    let (jobs, queue) = bounded::<(usize, Sender<Result<P>>)>(window(threads));
+    count_heaps(threads);
+    let (jobs, queue) = bounded::<Job<P>>(window(threads));
     let work = &work;
-    // Owns `jobs` and the receivers, so that an early return lets every worker go before the join.
-    std::thread::scope(move |scope| {
-        for _ in 0..threads {
-            let queue = queue.clone();
-            scope.spawn(move || {
-                for (unit, channel) in queue {
-                    let output = Output { channel };
-                    let work = || blas::work_for(true, || work(unit, &output));
-                    if let Err(error) = caught(work) {
-                        let _ = output.channel.send(Err(error));
-                    }
+    std::thread::scope(|scope| {
+        let worker = |queue: Receiver<Job<P>>| {
+            for (unit, channel) in queue {
+                let output = Output { channel };
+                let work = || blas::work_for(true, || work(unit, &output));
+                if let Err(error) = caught(work) {
+                    let _ = output.channel.send(Err(error));
                 }
-            });
-        }
+            }
+        };
+        let spawn = |queue: Receiver<Job<P>>| scope.spawn(move || worker(queue));
+        let started: Vec<_> = (0..threads).map(|_| spawn(queue.clone())).collect();
         drop(queue);
-        let mut pending = VecDeque::new();
-        let mut next = 0;
-        for unit in 0..units {
-            while next < units && pending.len() < window(threads) {
-                let (sender, receiver) = bounded(crew.queue.max(1));
-                if jobs.send((next, sender)).is_err() {
-                    return Err(Error::Internal("all workers have stopped".into()));
-                }
-                pending.push_back(receiver);
-                next += 1;
-            }
-            let Some(pieces) = pending.pop_front() else {
-                break;
-            };
-            for piece in pieces {
-                take(unit, piece?)?;
-            }
-        }
-        Ok(())
+        // Uses `jobs` and the receivers up, so that whatever comes of it lets every worker go.
+        let done = take_in_order(units, crew.queue.max(1), window(threads), jobs, &mut take);
+        // Until they are gone for good: their heaps are free then.
+        started.into_iter().for_each(|thread| drop(thread.join()));
+        done
     })
+}
+
+/// A unit, and where its pieces go.
+type Job<P> = (usize, Sender<Result<P>>);
+
+/// Hands units out, `ahead` of them at most before they are taken, and takes what they give.
+fn take_in_order<P>(
+    units: usize,
+    queue: usize,
+    ahead: usize,
+    jobs: Sender<Job<P>>,
+    take: &mut impl FnMut(usize, P) -> Result<()>,
+) -> Result<()> {
+    let mut pending = VecDeque::new();
+    let mut next = 0;
+    for unit in 0..units {
+        while next < units && pending.len() < ahead {
+            let (sender, receiver) = bounded(queue);
+            if jobs.send((next, sender)).is_err() {
+                return Err(Error::Internal("all workers have stopped".into()));
+            }
+            pending.push_back(receiver);
+            next += 1;
+        }
+        let Some(pieces) = pending.pop_front() else {
+            break;
+        };
+        for piece in pieces {
+            take(unit, piece?)?;
+        }
+    }
+    Ok(())
 }
 
 /// Does every job, on this many threads, each taking the next one that is left; gives what they
@@ -117,6 +135,7 @@ pub(crate) fn for_each<J: Send, R: Send>(
     work: impl Fn(J) -> R + Sync,
 ) -> Vec<R> {
     let threads = threads.clamp(1, jobs.len().max(1));
+    count_heaps(threads);
     let jobs = Mutex::new(jobs.into_iter().enumerate());
     let next = || jobs.lock().unwrap_or_else(|e| e.into_inner()).next();
     let inside = blas::is_inside();

@@ -157,3 +157,14 @@ fn kernel_pca_matches_scikit_learn() {
         }
     }
 }
+
+/// Three of the 64 pixels of scikit-learn's digits never vary: `fixtures/golden/digits.py`.
+#[test]
+fn minka_s_rule_takes_the_directions_that_vary() {
+    let text = std::fs::read_to_string(fixture("golden/digits.json")).unwrap();
+    let golden: Value = serde_json::from_str(&text).unwrap();
+    let (_, model) = fit("digits", &["-k", "mle"]);
+    assert_eq!((&model["n_components"], golden["mle"].as_u64()), (&golden["mle"], Some(61)));
+    let variance = array(&golden["explained_variance"]);
+    close(&array(&model["explained_variance"]), &variance, 1e-12, variance[0]);
+}

@@ -16,11 +16,14 @@ mod id_columns;
 mod kernel;
 mod label_kernels;
 mod memory;
+mod memory_sweep;
+mod options;
 #[allow(dead_code)]
 mod oracle;
 mod partitions;
 mod pipelines;
 mod places;
+mod printing;
 mod readme;
 mod residuals;
 mod row_nulls;

@@ -239,13 +239,13 @@ fn a_small_budget_means_fewer_threads_not_more_memory() {
 
 /// A control group with a hard limit: a child that holds more is killed. Not by setrlimit, which
 /// counts address space, of which OpenBLAS reserves 128 MB a thread that it never touches.
-struct Cage {
+pub struct Cage {
     path: std::path::PathBuf,
 }
 
 impl Cage {
     /// `None` where this user may not make one.
-    fn new(name: &str, bytes: u64) -> Option<Cage> {
+    pub fn new(name: &str, bytes: u64) -> Option<Cage> {
         let name = format!("eigenstream-test-{}-{name}", std::process::id());
         for (root, limit) in
             [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")]
@@ -261,7 +261,7 @@ impl Cage {
         None
     }
 
-    fn run(&self, dir: &Workdir, args: &[&str]) -> (Option<i32>, String) {
+    pub fn run(&self, dir: &Workdir, args: &[&str]) -> (Option<i32>, String) {
         let script = format!("echo $$ > '{}/cgroup.procs' && exec \"$@\"", self.path.display());
         let mut command = std::process::Command::new("sh");
         command

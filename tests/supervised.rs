@@ -506,7 +506,7 @@ fn a_label_that_names_each_row_is_refused_within_its_memory() {
         )),
         "{said}"
     );
-    assert!(said.contains("allow more --memory (3.5 MB for 1,000 classes)"), "{said}");
+    assert!(said.contains("allow more --memory (704.0 kB for 1,000 classes)"), "{said}");
     let held = crate::memory::peak_of(&dir, &args, false);
     assert!(held <= 150_000_000 + crate::memory::SLACK, "{held}");
     assert_eq!(dir.list(), ["d"]);

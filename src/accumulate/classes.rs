@@ -2,7 +2,7 @@
 //!
 //! Enters: blocks with class labels. Leaves: [`ClassMoments`], whose rows are those of Mᵀ = (XHΔ)ᵀ
 //! for the delta kernel (Δ one-hot, seed eq. Ψ): W_c (μ_c − μ). Holds 8·c·d bytes for c classes
-//! (twice that once a cell is missing), never a label kernel.
+//! (twice that once a cell is missing: see `SumsKind::bytes`), never a label kernel.
 //!
 //! Sums are taken around an origin o, the mean of the first block, so that a mean of 1e8 costs no
 //! digits:
@@ -270,7 +270,7 @@ impl Accumulate for ClassSums {
     }
 
     fn bytes(Shape { features, rows, vectors }: Shape) -> u64 {
-        let each = 16u64.saturating_mul(features).saturating_add(CLASS_BYTES);
+        let each = 8u64.saturating_mul(features).saturating_add(CLASS_BYTES);
         FeatureMoments::bytes(Shape { features, rows, vectors })
             .saturating_add(each.saturating_mul(vectors))
     }

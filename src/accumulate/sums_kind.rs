@@ -90,6 +90,18 @@ impl SumsKind {
         self.covariance && self.nulls == Nulls::Mean && two_passes
     }
 
+    /// The sums of a unit of so many rows: they are of no more classes.
+    pub(crate) fn of_unit(&self, rows: u64) -> SumsKind {
+        let labels = self.labels.clone().map(|labels| match labels {
+            LabelSumsKind::Classes(limit) => {
+                let classes = limit.classes.min(rows as usize);
+                LabelSumsKind::Classes(ClassLimit { classes, ..limit })
+            }
+            numbers => numbers,
+        });
+        SumsKind { labels, ..self.clone() }
+    }
+
     /// Bytes of what [`Sums::new`] makes, while blocks of so many rows are added; 0 rows for what
     /// is held between blocks. Of classes as many as the limit allows.
     pub fn bytes(&self, rows: u64) -> u64 {
@@ -103,6 +115,11 @@ impl SumsKind {
             CovarianceKind::Triangular => TriangularCovariance::bytes(shape),
         });
         let labels = self.labels.as_ref().map(|labels| match labels {
+            // What cells of each class are missing, where there may be some.
+            LabelSumsKind::Classes(_) if self.nulls == Nulls::Mean => {
+                let missing = 8u64.saturating_mul(features).saturating_mul(vectors);
+                ClassSums::bytes(shape).saturating_add(missing)
+            }
             LabelSumsKind::Classes(_) => ClassSums::bytes(shape),
             LabelSumsKind::Numbers(_) => CrossMoment::bytes(shape),
         });

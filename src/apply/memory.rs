@@ -8,7 +8,7 @@
 //! | footers and pages | what reading takes |
 //! | the model | of a kernel model, its rows twice |
 //! | comparisons | of a kernel model, a tile a thread |
-//! | batches and blocks | t · rows of a block · (24 d + 3 bytes of an output row) |
+//! | batches and blocks | t · rows of a block · (16 d + a decoded row + 3 output rows) |
 //! | complete rows | with `nulls=null`, as many · (8 d + bytes of an output row) |
 //! | column writers | t · a page, a dictionary and a compressor per column |
 //! | pieces | (t + w·q) · the bytes of a row group, or of a batch |
@@ -77,7 +77,8 @@ impl ApplyPlan<'_, '_> {
 
     fn streaming(&self, kind: PieceKind) -> Streaming {
         let d = self.request.features.len();
-        let block = block_rows(d) as u64;
+        let elements = self.read.row_elements.max(d as u64);
+        let block = block_rows(elements as usize) as u64;
         let (writers, piece_name, piece_rows) = match kind {
             PieceKind::Batch => (0, "batches that wait", block),
             PieceKind::RowGroup(compression) => {
@@ -86,6 +87,8 @@ impl ApplyPlan<'_, '_> {
                 (bytes, "row groups being written", group_rows(self.row_bytes) as u64)
             }
         };
+        // As decoded, dense, and scaled.
+        let decoded = 16 * d as u64 + self.read.row_bytes;
         // Complete rows by themselves, and what is computed of them.
         let complete = match self.nulls.keeps_rows() {
             true => 8 * d as u64 + self.row_bytes,
@@ -93,7 +96,7 @@ impl ApplyPlan<'_, '_> {
         };
         Streaming {
             model: self.model_bytes(),
-            block: block.saturating_mul(24 * d as u64 + 3 * self.row_bytes + complete),
+            block: block.saturating_mul(decoded + 3 * self.row_bytes + complete),
             writers,
             piece_name,
             piece: piece_rows.saturating_mul(self.row_bytes),

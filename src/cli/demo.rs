@@ -3,6 +3,7 @@
 use super::args::{Cli, DemoArgs};
 use super::print;
 use super::talk::Talk;
+use super::typed::Typed;
 use crate::error::{Error, Result};
 use clap::Parser;
 use std::path::Path;
@@ -64,7 +65,8 @@ pub(super) fn run(args: &DemoArgs, talk: &Talk) -> Result<()> {
         print(&format!("\n# {says}\n$ eigenstream {}", words.join(" ")))?;
         let typed = std::iter::once("eigenstream".to_string()).chain(words);
         let cli = Cli::try_parse_from(typed).map_err(|e| Error::Internal(e.to_string()))?;
-        super::run(&Cli { quiet: cli.quiet || talk.is_quiet(), ..cli })?;
+        let cli = Cli { quiet: cli.quiet || talk.is_quiet(), ..cli };
+        super::run(&cli, &Typed::default())?;
     }
     let [_, data, model, scores, restored, rings, kernel] = places.map(|(_, place)| place);
     print(&format!(

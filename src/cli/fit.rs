@@ -4,6 +4,7 @@ use super::args::{FitArgs, same_file};
 use super::plan::{columns_line, passed_over_lines, planning, threads_line};
 use super::scan::describe;
 use super::talk::Talk;
+use super::typed::Typed;
 use super::{open, print_json, writing};
 use crate::budget::Bytes;
 use crate::error::{Error, Result};
@@ -21,11 +22,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Runs a fit and writes the model.
-pub(super) fn run(args: &FitArgs, talk: &Talk) -> Result<()> {
+pub(super) fn run(args: &FitArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     let started = Instant::now();
     let fit = args.fit.fit(talk)?;
     check_file(&args.output)?;
     check_scores(args.scores_out.as_deref(), &fit, &args.output)?;
+    let timed = args.checkpoint.checkpoint.is_some();
+    talk.notes(&typed.without("checkpoint-seconds", "checkpoint", timed));
     let dataset = open(&args.fit.data, talk)?;
     let results = [Some(&args.output), args.state.as_ref(), args.checkpoint.checkpoint.as_ref()];
     for out in results.into_iter().flatten() {
@@ -35,9 +38,9 @@ pub(super) fn run(args: &FitArgs, talk: &Talk) -> Result<()> {
     }
     args.scores_out.iter().try_for_each(|out| dataset.refuse_output(&args.fit.data, out))?;
     let (model, checkpoint) = match args.state.is_some() || args.checkpoint.checkpoint.is_some() {
-        true => by_state(args, &fit, dataset, talk)?,
+        true => by_state(args, &fit, dataset, talk, typed)?,
         false => {
-            let plan = planned(args, &fit, &dataset, talk)?;
+            let plan = planned(&fit, &dataset, talk, typed)?;
             plan.check()?;
             (plan.run(talk)?, None)
         }
@@ -78,11 +81,11 @@ pub(super) fn write_scores(model: &Model, path: Option<&Path>, talk: &Talk) -> R
 }
 
 /// The plan of a fit, announced, with what should be known before it runs.
-fn planned<'t>(args: &FitArgs, fit: &Fit, data: &'t Dataset, talk: &Talk) -> Result<Plan<'t>> {
+fn planned<'t>(fit: &Fit, data: &'t Dataset, talk: &Talk, typed: &Typed) -> Result<Plan<'t>> {
     let plan = planning(&fit.labels, talk, || fit.plan(data))?;
     announce(&plan, data, talk);
-    args.fit.without_effect().iter().for_each(|line| talk.say(format!("note: {line}")));
     talk.notes(plan.notes());
+    talk.notes(&typed.notes(&plan.unused).collect::<Vec<_>>());
     Ok(plan)
 }
 
@@ -92,20 +95,9 @@ fn by_state(
     fit: &Fit,
     dataset: Dataset,
     talk: &Talk,
+    typed: &Typed,
 ) -> Result<(Model, Option<Checkpoint>)> {
-    if fit.basis.is_some() {
-        return Error::misuse("--basis does not go with --state and --checkpoint");
-    }
-    if fit.precision == Precision::Mixed {
-        return Error::misuse("--precision mixed does not go with --state and --checkpoint");
-    }
-    if args.state.as_ref().is_some_and(|state| same_file(state, &args.output)) {
-        return Error::misuse("--state would be replaced by its model; name another -o");
-    }
-    args.state.iter().try_for_each(|state| check_file(state))?;
-    let kept = args.state.iter().map(PathBuf::as_path);
-    let results: Vec<&Path> = kept.chain([args.output.as_path()]).collect();
-    let checkpoint = args.checkpoint.apart_from(&results)?;
+    let checkpoint = check_by_state(args, fit)?;
     let old = args.state.as_deref().filter(|p| p.exists()).map(State::load).transpose()?;
     let fit = &match &old {
         None => fit.with_names(&dataset)?,
@@ -122,16 +114,10 @@ fn by_state(
         (Some(dataset), old) => {
             // A state has the last word on copies.
             let allowing = Fit { allow_duplicates: true, ..fit.clone() };
-            planned(args, &allowing, &dataset, talk)?;
+            planned(&allowing, &dataset, talk, typed)?;
             let passed_over = old.as_ref().and_then(|s| s.columns_passed_over(fit, &dataset));
             talk.notes(passed_over.as_slice());
-            let scan = match (&old, &args.state) {
-                (Some(state), _) => state.scan_of_more(fit),
-                // A state that is kept has everything; one that is not, what the model needs.
-                (None, Some(_)) => Scan::of_fit(fit, Statistics::All),
-                (None, None) => Scan::for_fit(fit),
-            };
-            let scan = scan.plan(&dataset)?;
+            let scan = added(args, fit, old.as_ref()).plan(&dataset)?;
             scan.check_fit(&of_state)?;
             scan.run_onto(old, checkpoint.as_ref(), talk)?
         }
@@ -141,6 +127,34 @@ fn by_state(
         talk.say(format!("{}: {}", path.display(), describe(&state)));
     }
     Ok((state.solve(&of_state, talk)?, checkpoint))
+}
+
+/// Refuses what a state cannot give, and places that are none for it; the checkpoint, if there is
+/// to be one.
+fn check_by_state(args: &FitArgs, fit: &Fit) -> Result<Option<Checkpoint>> {
+    if fit.basis.is_some() {
+        return Error::misuse("--basis does not go with --state and --checkpoint");
+    }
+    if fit.precision == Precision::Mixed {
+        return Error::misuse("--precision mixed does not go with --state and --checkpoint");
+    }
+    if args.state.as_ref().is_some_and(|state| same_file(state, &args.output)) {
+        return Error::misuse("--state would be replaced by its model; name another -o");
+    }
+    args.state.iter().try_for_each(|state| check_file(state))?;
+    let kept = args.state.iter().map(PathBuf::as_path);
+    let results: Vec<&Path> = kept.chain([args.output.as_path()]).collect();
+    args.checkpoint.apart_from(&results)
+}
+
+/// The scan of rows that are new.
+fn added(args: &FitArgs, fit: &Fit, old: Option<&State>) -> Scan {
+    match (old, &args.state) {
+        (Some(state), _) => state.scan_of_more(fit),
+        // A state that is kept has everything; one that is not, what the model needs.
+        (None, Some(_)) => Scan::of_fit(fit, Statistics::All),
+        (None, None) => Scan::for_fit(fit),
+    }
 }
 
 /// The files that a state does not have; `None` when it has all of them.
@@ -191,6 +205,7 @@ pub(super) fn summary(model: &Model, path: &Path) -> serde_json::Value {
         "n_components": model.n_components(),
         "form": model.header.form,
         "explained_variance_ratio": model.explained_variance_ratio(),
+        "variance_kind": model.variance_kind(),
         "hsic": model.header.hsic,
         "label": model.header.label,
         "scoring": model.header.selection.scoring,
@@ -217,7 +232,7 @@ fn achievement(model: &Model) -> String {
             let kernel = model.header.kernel.as_ref();
             let what = match kernel.is_some_and(|k| k.approximation.is_some()) {
                 true => "approximated variance",
-                false => "variance",
+                false => model.variance_kind().words(),
             };
             format!("explaining {:.2} % of the {what}", percent(&ratio.unwrap_or_default()))
         }

@@ -3,24 +3,28 @@
 use super::args::{ColumnName, HsicArgs, NameList};
 use super::plan::planning;
 use super::talk::Talk;
+use super::typed::Typed;
 use super::{open, print, print_json};
 use crate::error::Result;
 use crate::fit::KernelOptions;
 use crate::hsic::{Hsic, HsicResult};
 use crate::model::Model;
-use crate::words::{count, five_digits};
+use crate::words::{count, five_digits, list};
 use serde_json::json;
 use std::time::Instant;
 
 /// Computes and prints it.
-pub(super) fn run(args: &HsicArgs, talk: &Talk) -> Result<()> {
+pub(super) fn run(args: &HsicArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     let started = Instant::now();
     let model = args.model.as_ref().map(Model::load).transpose()?;
     let data = open(&args.data, talk)?;
     let options = options(args, talk)?;
     let plan = planning(&options.labels, talk, || options.plan(&data, model.as_ref()))?;
-    args.approximation.without_effect().iter().for_each(|line| talk.say(format!("note: {line}")));
+    let landmarks = args.approximation.landmarks.is_some();
+    talk.notes(&typed.without("landmark-choice", "landmarks", landmarks));
     talk.notes(plan.notes());
+    let random = args.permutations > 0 || plan.is_random();
+    talk.notes(&typed.without("seed", "permutations", random));
     let result = plan.run(talk)?;
     let seconds = started.elapsed().as_secs_f64();
     match args.json {
@@ -83,7 +87,7 @@ fn as_text(args: &HsicArgs, result: &HsicResult) -> String {
         result.kernel.kind(),
         result.features,
         result.label_kernel,
-        result.labels.join(", "),
+        list(&result.labels),
         count(result.rows, "row")
     );
     if let Some(p) = result.p_value() {

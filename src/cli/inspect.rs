@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::model::Model;
 use crate::source::Features;
 use crate::state::State;
-use crate::words::{count, one_line};
+use crate::words::{count, list, one_line};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -54,10 +54,15 @@ fn page(state: &State) -> String {
     let _ = writeln!(page, "features {}", about.columns.summary());
     if let Some(labels) = &about.labels {
         let kind = if labels.classes { "classes" } else { "numbers" };
-        let _ = writeln!(page, "label {} as {kind}", labels.columns.join(", "));
+        let _ = writeln!(page, "label {} as {kind}", list(&labels.columns));
     }
     if let Some(group) = &about.group {
-        let _ = writeln!(page, "group {} = {}", group.column, group.value);
+        let _ = writeln!(
+            page,
+            "group {} = {}",
+            one_line(&group.column),
+            one_line(&group.value.to_string())
+        );
     }
     if let Some(progress) = about.progress {
         let _ = writeln!(page, "checkpoint: {} of {} units done", progress.units, progress.of);
@@ -66,7 +71,7 @@ fn page(state: &State) -> String {
         let _ = writeln!(page, "{:.1} digits lost by subtraction", state.lost_digits());
     }
     for entry in about.ledger.iter().take(SHOWN_INPUTS) {
-        let _ = writeln!(page, "  {}  {}", count(entry.rows, "row"), entry.path);
+        let _ = writeln!(page, "  {}  {}", count(entry.rows, "row"), one_line(&entry.path));
     }
     if about.ledger.len() > SHOWN_INPUTS {
         let _ = writeln!(page, "  … and {} more", about.ledger.len() - SHOWN_INPUTS);

@@ -14,31 +14,35 @@ mod solve;
 mod subtract;
 mod talk;
 mod transform;
+mod typed;
 
 use crate::budget;
 use crate::error::{Error, Result};
 use crate::source::Dataset;
+use crate::words::one_line;
 use crate::{staged, workers};
 use args::{Cli, Command};
-use clap::Parser;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use talk::Talk;
+use typed::Typed;
 
 /// The whole program: argv → run → exit code.
 pub fn main() -> ExitCode {
     budget::keep_freed_memory();
-    let cli = Cli::parse();
+    let (cli, typed) = typed::parse();
     workers::record_panics();
     let command = name(&cli.command);
     let stopped = move |left: &str| tell_stopped(command, left);
-    let done = staged::exit_on_signals(stopped).and_then(|()| workers::caught(|| run(&cli)));
+    let done =
+        staged::exit_on_signals(stopped).and_then(|()| workers::caught(|| run(&cli, &typed)));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}: {}", name(&cli.command), phrase(&error.sentence()));
+            let said = one_line(&phrase(&error.sentence()));
+            eprintln!("{}: {said}", name(&cli.command));
             ExitCode::from(error.exit_code())
         }
     }
@@ -69,19 +73,19 @@ fn name(command: &Command) -> &'static str {
     }
 }
 
-fn run(cli: &Cli) -> Result<()> {
+fn run(cli: &Cli, typed: &Typed) -> Result<()> {
     let talk = &Talk::new(name(&cli.command), cli.quiet);
     match &cli.command {
-        Command::Plan(args) => plan::run(args, talk),
-        Command::Fit(args) => fit::run(args, talk),
+        Command::Plan(args) => plan::run(args, talk, typed),
+        Command::Fit(args) => fit::run(args, talk, typed),
         Command::Transform(args) => transform::run(args, talk),
-        Command::Reconstruct(args) => reconstruct::run(args, talk),
+        Command::Reconstruct(args) => reconstruct::run(args, talk, typed),
         Command::Inspect(args) => inspect::run(args),
-        Command::Hsic(args) => hsic::run(args, talk),
-        Command::Scan(args) => scan::run(args, talk),
+        Command::Hsic(args) => hsic::run(args, talk, typed),
+        Command::Scan(args) => scan::run(args, talk, typed),
         Command::Merge(args) => merge::run(args, talk),
         Command::Subtract(args) => subtract::run(args, talk),
-        Command::Solve(args) => solve::run(args, talk),
+        Command::Solve(args) => solve::run(args, talk, typed),
         Command::Generate(args) => generate::run(args, talk),
         Command::Demo(args) => demo::run(args, talk),
     }

@@ -2,17 +2,18 @@
 
 use super::args::PlanArgs;
 use super::talk::Talk;
+use super::typed::Typed;
 use super::{open, print, print_json};
 use crate::budget::{Bytes, Phase};
 use crate::error::Result;
 use crate::fit::{FormCost, LabelOptions, Plan};
 use crate::source::{Dataset, LabelRead, Table};
-use crate::words::{constant, count, some, thousands};
+use crate::words::{constant, count, one_line, some, thousands};
 use serde_json::json;
 use std::fmt::Write;
 
 /// Prints a plan, and fails if it does not fit.
-pub(super) fn run(args: &PlanArgs, talk: &Talk) -> Result<()> {
+pub(super) fn run(args: &PlanArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     let dataset = open(&args.fit.data, talk)?;
     let fit = args.fit.fit(talk)?;
     let plan = planning(&fit.labels, talk, || fit.plan(&dataset))?;
@@ -21,6 +22,7 @@ pub(super) fn run(args: &PlanArgs, talk: &Talk) -> Result<()> {
         false => print(&as_text(&plan, &dataset))?,
     }
     talk.notes(plan.notes());
+    talk.notes(&typed.notes(&plan.unused).collect::<Vec<_>>());
     plan.check()
 }
 
@@ -103,7 +105,7 @@ fn phase_json(phase: &Phase) -> serde_json::Value {
 fn as_text(plan: &Plan<'_>, data: &Dataset) -> String {
     let mut page = String::new();
     let mut line = |name: &str, text: String| {
-        let _ = writeln!(page, "{name:<10}{text}");
+        let _ = writeln!(page, "{name:<10}{}", one_line(&text));
     };
     let (files, groups) = (data.inputs().len() as u64, data.n_row_groups() as u64);
     let bytes = Bytes(data.bytes());

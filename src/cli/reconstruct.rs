@@ -4,10 +4,12 @@ use super::args::ReconstructArgs;
 use super::open;
 use super::talk::Talk;
 use super::transform::{refuse_replacing_model, write};
+use super::typed::Typed;
 use crate::error::Result;
 use crate::model::Model;
 
-pub(super) fn run(args: &ReconstructArgs, talk: &Talk) -> Result<()> {
+pub(super) fn run(args: &ReconstructArgs, talk: &Talk, typed: &Typed) -> Result<()> {
+    talk.notes(&typed.without("prefix", "from-scores", args.from_scores));
     let model = Model::load(&args.model)?;
     let data = open(&args.data, talk)?;
     let plan = args.options().plan(&model, &data)?;

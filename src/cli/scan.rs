@@ -3,9 +3,11 @@
 use super::args::ScanArgs;
 use super::fit::announce;
 use super::talk::Talk;
+use super::typed::Typed;
 use super::{open, print_json, writing};
 use crate::error::{Error, Result};
 use crate::listen::{Stage, Watch};
+use crate::note::Note;
 use crate::staged::{StagedDir, check_file};
 use crate::state::{Group, ScanPlan, State};
 use crate::words::count;
@@ -15,11 +17,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 /// Runs a scan and writes the state, or one per group.
-pub(super) fn run(args: &ScanArgs, talk: &Talk) -> Result<()> {
+pub(super) fn run(args: &ScanArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     let started = Instant::now();
     let dataset = open(&args.data, talk)?;
     let scan = args.scan().plan(&dataset)?;
     talk.notes(&scan.notes());
+    talk.notes(&unused(args, typed));
     announce(scan.plan(), &dataset, talk);
     scan.check()?;
     dataset.refuse_output(&args.data, &args.output)?;
@@ -44,6 +47,17 @@ pub(super) fn run(args: &ScanArgs, talk: &Talk) -> Result<()> {
             "about": state.about,
         })),
     }
+}
+
+/// Options of others that were not given.
+fn unused(args: &ScanArgs, typed: &Typed) -> Vec<Note> {
+    let all = [
+        ("seed", "folds", args.folds.is_some()),
+        ("temp-dir", "by", args.by.is_some()),
+        ("checkpoint-seconds", "checkpoint", args.checkpoint.checkpoint.is_some()),
+        ("classes", "label", !args.label.is_empty()),
+    ];
+    all.into_iter().filter_map(|(name, of, given)| typed.without(name, of, given)).collect()
 }
 
 /// "4,000,000 rows × 64 features from 8 files".

@@ -3,10 +3,12 @@
 use super::args::SolveArgs;
 use super::fit::{check_scores, summary, tell_saved, write_scores};
 use super::talk::Talk;
+use super::typed::Typed;
 use super::{print_json, writing};
 use crate::cli::args::same_file;
 use crate::error::{Error, Result};
 use crate::fit::Fit;
+use crate::fit::no_effect::{given_notes, labels};
 use crate::listen::{Listener, Quiet, Stage, Watch};
 use crate::model::Model;
 use crate::note::Note;
@@ -19,7 +21,7 @@ use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(args: &SolveArgs, talk: &Talk) -> Result<()> {
+pub(super) fn run(args: &SolveArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     if same_file(&args.state, &args.output) {
         return Error::misuse(format!(
             "{} would be replaced by its model; name another -o",
@@ -27,7 +29,8 @@ pub(super) fn run(args: &SolveArgs, talk: &Talk) -> Result<()> {
         ));
     }
     let fit = args.fit()?;
-    talk.notes(&crate::fit::no_effect::labels(&fit));
+    talk.notes(&given_notes(&labels(&fit)).collect::<Vec<_>>());
+    talk.notes(&typed.without("score", "score-by", fit.scoring.is_some()));
     if args.state.is_dir() {
         if args.scores_out.is_some() {
             return Error::misuse(

@@ -9,7 +9,7 @@ use super::phrase;
 use crate::budget::Bytes;
 use crate::listen::{Listener, Stage, Watch};
 use crate::note::{Level, Note};
-use crate::words::thousands;
+use crate::words::{one_line, thousands};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +57,7 @@ impl Talk {
             return;
         }
         let write = || {
-            let _ = writeln!(std::io::stderr(), "{}", line.as_ref());
+            let _ = writeln!(std::io::stderr(), "{}", one_line(line.as_ref()));
         };
         match &*current(&self.progress) {
             Some(Progress { view: View::Bar(bar), .. }) => bar.suspend(write),

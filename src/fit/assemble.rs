@@ -220,7 +220,14 @@ impl ModelContext<'_> {
             return Err(self.refusal(no_variance(of_kernel)));
         }
         model.header.certificate.lost_digits = self.lost_digits;
-        model_notes(&model, self.components).iter().for_each(|note| self.listener.note(note));
+        let mut notes = model_notes(&model, self.components);
+        let at_rank = |n: &Note| {
+            matches!(n, Note::CappedAtRank { of: "data", .. } | Note::RankDeficient { .. })
+        };
+        if notes.iter().any(at_rank) && !model.header.standardize {
+            notes.extend(scales_note(&model, &moments));
+        }
+        notes.iter().for_each(|note| self.listener.note(note));
         Ok(model)
     }
 }
@@ -340,6 +347,25 @@ fn inaccurate(header: &Header, asked: Components) -> Option<Note> {
     };
     let told = accurate < wanted && header.precision != Precision::Mixed;
     told.then_some(Note::InaccurateComponents { accurate, wanted, full })
+}
+
+/// A feature that varies, and by so little beside another that it is below the rank.
+fn scales_note(model: &Model, moments: &Moments) -> Option<Note> {
+    let names = &model.header.features;
+    let around = if model.header.center { 0.0 } else { moments.weight };
+    let size = |j: usize| moments.squares[j] + around * moments.mean[j] * moments.mean[j];
+    // What rounding leaves of a constant is no variance.
+    let rounding = |j: usize| moments.weight * (4.0 * f64::EPSILON * moments.mean[j]).powi(2);
+    let by_size = |a: &usize, b: &usize| size(*a).total_cmp(&size(*b));
+    let all = 0..moments.squares.len();
+    let largest = all.clone().max_by(by_size)?;
+    let smallest = all.filter(|j| size(*j) > rounding(*j)).min_by(by_size)?;
+    let least = rank_tolerance(model.header.n_rows, model.n_features()) * model.eigenvalues[0];
+    (size(smallest) <= least).then(|| Note::ScalesDiffer {
+        largest: names.name(largest),
+        smallest: names.name(smallest),
+        times: (size(largest) / size(smallest)).sqrt(),
+    })
 }
 
 /// What rows do along directions that were found in others.

@@ -254,9 +254,10 @@ impl Workload {
         // One per unit in flight, empty and total, and the directions: as read, cut, active,
         // divided.
         let partial = Product::bytes(shape(0)).saturating_mul(window(threads) as u64 + 6);
+        let t = threads as u64;
         let stream = self
             .reading("streaming", threads, d)
-            .hold("batches and blocks", (threads as u64).saturating_mul(16 * rows * d + scratch))
+            .hold("batches and blocks", t.saturating_mul(self.block_bytes() + scratch))
             .hold(format!("products with {}", count(vectors, "direction")), partial);
         vec![stream, self.writing(vectors)]
     }

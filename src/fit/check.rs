@@ -205,7 +205,8 @@ impl Fit {
         if let Some(weight) = &mut fit.weight {
             *weight = named_column(table, "weight", weight)?;
         }
-        if let Some(scoring) = &mut fit.scoring {
+        // With a basis it is refused, whatever it names.
+        if let Some(scoring) = fit.scoring.as_mut().filter(|_| self.basis.is_none()) {
             scoring.by = named_column(table, "score-by", &scoring.by)?;
         }
         Ok(fit)

@@ -7,12 +7,12 @@
 //! | form | phase | buffer | bytes |
 //! |---|---|---|---|
 //! | all | stream | footers and pages | as parsed, those kept and one more; t × the columns' pages |
-//! | primal | stream | batches and blocks | 16·b·d a worker, and its scratch |
+//! | primal | stream | batches and blocks | b·(8·d + a decoded row) a worker, and its scratch |
 //! | | | sums below 1,024 features | (w + 1) × (8d² + …), six times that where cells take means |
 //! | | | one shared S from there on | 8d², w + 1 blocks waiting (8·b·d), blocks gathered 8·1024·d |
 //! | | decompose | matrix, vectors, work area | 32d² |
 //! | | | of precision full | (w + 1) × (8d² + …) whatever d; to decompose 40d² |
-//! | spca | stream | sums of labels | (w + 1) × 8·r·d, with S where variances are wanted |
+//! | spca | stream | sums of labels | 8·r·d, w × those of a unit's classes, S if wanted |
 //! | | decompose | the smaller side | 32·min(d, r)² |
 //! | dual | stream | groups | (24·t + 8·(w + 1))·n·g, n·g about a million |
 //! | | | Gram matrix | 8n² and 8·1024·n |
@@ -21,7 +21,7 @@
 //! | randomized | stream | products | (w + 2) × 8·v·d |
 //! | | | basis | 8·16·v·d |
 //! | basis | stream | products | (w + 6) × 8·k·d |
-//! | kernel | read | all rows | 8·n·d |
+//! | kernel | read | all rows | 8·n·d, and b·(16·t + 8·(w + 1))·d in blocks |
 //! | | products | rows | 16·n·d |
 //! | | | tiles and sums | 2 MiB a thread and (t + 4) × 8·n·v, v = k + 6 or r |
 //! | | | basis | 8·16·n·v |
@@ -30,6 +30,7 @@
 //! | all | write | model | 24·k·d; of a kernel 24·n·(d + k) |
 
 use super::basis::BasisWork;
+use super::cost_parts::decomposition;
 use super::given_labels::factoring;
 use super::kernel_choice::KernelRoute;
 use crate::accumulate::{Accumulate, ClassLimit, FeatureMoments, Gram, LabelSumsKind};
@@ -37,7 +38,7 @@ use crate::accumulate::{Product, Shape, Sketch, SumsKind};
 use crate::budget::{Budget, MemoryPlan, Phase};
 use crate::solve::rules::Components;
 use crate::solve::{Form, kernel_matrix, krylov, randomized};
-use crate::source::{Nulls, Precision, ReadCost, Storage, block_rows, columnwise};
+use crate::source::{Nulls, Precision, ReadCost, Storage, columnwise};
 use crate::words::count;
 use crate::workers::window;
 
@@ -288,10 +289,6 @@ impl Workload {
         Phase::new("writing").hold("the model, its bytes and its file", bytes)
     }
 
-    pub(crate) fn block_rows(&self) -> u64 {
-        block_rows(self.d as usize) as u64
-    }
-
     /// The accumulator of this fit's features.
     pub(crate) fn sums(&self, covariance: bool, labels: Option<LabelShape>) -> SumsKind {
         let labels = labels.map(|l| match l.classes {
@@ -310,21 +307,22 @@ impl Workload {
         let (held, busy) = (sums.bytes(0), sums.bytes(rows));
         let scratch = busy.saturating_sub(held);
         let mixed = self.precision == Precision::Mixed;
-        let what = sums_text(&sums);
+        let (what, made) = (sums_text(&sums), self.block_bytes());
         if sums.is_shared() {
             // The caller adds; blocks wait for it, half as large where products are in f32.
             let waiting = window(threads) as u64 + 1;
             let single = if mixed { scratch / 2 } else { 0 };
             return phase
-                .hold("batches and blocks", t.saturating_mul(cells(16)) + waiting * cells(8))
+                .hold("batches and blocks", t.saturating_mul(made) + waiting * cells(8))
                 .hold("blocks to be multiplied", scratch.saturating_add(single))
                 .hold(what, held);
         }
         // A product and a block in f32 beside those in f64.
         let single = if mixed { 4 * self.d * self.d + cells(4) } else { 0 };
-        let each = cells(16).saturating_add(scratch).saturating_add(single);
-        // One per unit in flight, and the total.
-        let all = held.saturating_mul(window(threads) as u64 + 1);
+        let each = made.saturating_add(scratch).saturating_add(single);
+        // One per unit in flight, whose rows are of as many classes at most, and the total.
+        let unit = sums.of_unit(self.read.unit_rows).bytes(0);
+        let all = held.saturating_add(unit.saturating_mul(window(threads) as u64));
         phase.hold("batches and blocks", t.saturating_mul(each)).hold(what, all)
     }
 
@@ -367,7 +365,8 @@ impl Workload {
         let moments = 8 * 8 * d;
         let mut phases = Vec::new();
         if self.spool.is_some() {
-            let blocks = (2 * copying + 3).saturating_mul(16 * self.block_rows() * d);
+            let dense = 8 * self.block_rows() * d;
+            let blocks = copying * self.block_bytes() + (copying + 3).saturating_mul(2 * dense);
             phases.push(self.reading("copying", threads, d).hold("batches and blocks", blocks));
         }
         let reading = |name| match self.spool {
@@ -411,7 +410,7 @@ impl Workload {
         let basis = krylov::bytes(d, v, (v * randomized::BASIS_BLOCKS as u64).min(d));
         let stream = self
             .reading("streaming", threads, d)
-            .hold("batches and blocks", t.saturating_mul(16 * rows * d + scratch + single))
+            .hold("batches and blocks", t.saturating_mul(self.block_bytes() + scratch + single))
             .hold(format!("products with {v} vectors"), partial)
             .hold("the Krylov basis", basis);
         vec![stream, self.writing((v / 2).max(self.k().min(v)))]
@@ -449,10 +448,6 @@ impl Workload {
             forms.iter().any(|form| work.memory(*form, threads).peak_bytes() <= budget.bytes.0)
         })
     }
-}
-
-fn decomposition(of: &str, side: u64, bytes: u64) -> Phase {
-    Phase::new("decomposition").hold(format!("{side} × {side} {of}, vectors and work area"), bytes)
 }
 
 /// Bytes that one more fold of a scan takes: its S, once per unit in flight and the total.

@@ -1,6 +1,7 @@
 //! The phases of kernel methods: see the table of [`super::cost`].
 
 use super::cost::{KernelWork, Workload, with_means};
+use super::cost_parts::{blas_bytes, decomposition};
 use super::kernel_choice::KernelRoute;
 use super::landmarks::sample_rows;
 use super::row_kernel::CHECKED_ON;
@@ -16,21 +17,22 @@ const LOOKED_AT: u64 = 24;
 impl Workload {
     /// All rows are read, then compared; of a matrix that is given, read at every product.
     pub(super) fn kernel_rows(&self, kernel: KernelWork, threads: usize) -> Vec<Phase> {
-        let (t, n, d) = (threads as u64, self.n, self.d);
+        let (n, d) = (self.n, self.d);
         // What a first look at a matrix multiplies it with, and finds.
         let (held, what) = match kernel.given {
             true => (LOOKED_AT, format!("{LOOKED_AT} vectors of {n} rows")),
             false => (d, format!("all {n} rows")),
         };
         let all = 8u64.saturating_mul(n).saturating_mul(held);
+        // Units are read by a worker each, whoever compares rows later.
+        let readers = threads.min(self.read.units.max(1));
         let read = self
-            .reading("reading", threads, d)
-            // Of each worker a block being decoded, one waiting, one being copied.
-            .hold("batches and blocks", (3 * t + 3).saturating_mul(16 * self.block_rows() * d))
+            .reading("reading", readers, d)
+            .hold("batches and blocks", self.blocks_in_flight(readers))
             // With two numbers a row: its label and its weight.
             .hold(what, all.saturating_add(16 * n));
         // As read, and as they are compared; or the blocks of a matrix that is read again.
-        let blocks = (3 * t + 3).saturating_mul(16 * self.block_rows() * d);
+        let blocks = self.blocks_in_flight(readers);
         let rows = if kernel.given { blocks } else { all.saturating_mul(2) };
         let labels = self.labels.map_or(0, |l| l.shape.vectors);
         let products = match kernel.route {
@@ -41,9 +43,12 @@ impl Workload {
                     24u64.saturating_mul(labels).saturating_mul(n),
                 )
                 .hold("tiles and sums", kernel_matrix::product_bytes(n, labels + 1, threads)),
-            _ if self.decomposes_whole() => Phase::new("decomposition")
-                .hold("rows", rows)
-                .hold(format!("{n} × {n} matrix, vectors and work area"), crate::solve::bytes(n)),
+            _ if self.decomposes_whole() => {
+                let tiles = kernel_matrix::product_bytes(n, 1, threads);
+                decomposition("matrix", n, crate::solve::bytes(n))
+                    .hold("rows", rows)
+                    .hold("tiles", tiles)
+            }
             _ => {
                 let k = randomized::sought(self.components);
                 let v = kernel_pca::block(k, n as usize) as u64;
@@ -63,7 +68,9 @@ impl Workload {
     /// A kernel model, its bytes, and its file's.
     fn writing_kernel(&self) -> Phase {
         let bytes = self.model_bytes().saturating_mul(3);
-        Phase::new("writing").hold("the model, its bytes and its file", bytes)
+        Phase::new("writing")
+            .hold("the model, its bytes and its file", bytes)
+            .hold("work areas of BLAS", blas_bytes(self.n.min(1024)))
     }
 
     /// A map back is learned from a sample and its scores.
@@ -138,7 +145,7 @@ impl Workload {
         let sampled = 8u64.saturating_mul(sample).saturating_mul(d);
         let look = self
             .reading("sampling", threads, d)
-            .hold("batches and blocks", (3 * t + 3).saturating_mul(16 * rows * d))
+            .hold("batches and blocks", self.blocks_in_flight(threads))
             // Row by row, as a matrix, and prepared.
             .hold(format!("a sample of {sample} rows"), sampled.saturating_mul(3));
         let checked = CHECKED_ON as u64;
@@ -159,12 +166,11 @@ impl Workload {
         let kept = sampled.saturating_add(16 * m * m);
         let stream = self
             .reading("streaming", threads, d)
-            .hold("batches and blocks", t.saturating_mul(24 * rows * d))
+            .hold("batches and blocks", t.saturating_mul(self.block_bytes() + 8 * rows * d))
             .hold(format!("comparisons with {m}"), widened)
             .hold("the sample and the whitening", kept);
         let stream = mapped.adding_up_blocks(stream, rows, threads);
-        let decompose = Phase::new("decomposition")
-            .hold(format!("{m} × {m} matrix, vectors and work area"), crate::solve::bytes(m))
+        let decompose = decomposition("matrix", m, crate::solve::bytes(m))
             .hold("the sample and the whitening", kept);
         let learning = kernel.ridge.then(|| self.learning());
         let first = [look, choose, stream, decompose].into_iter();

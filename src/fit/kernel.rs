@@ -385,7 +385,7 @@ impl Run<'_> {
             total_variance,
             variances: Some(score_squares(&scores, weights, moments.weight) / freedom),
         };
-        context.tell_capped(&solution, labels, columns.bound);
+        context.tell_capped(&solution, labels, columns.bound, &tally);
         let (solution, kernel) = self.kernel_model(compared, solution, centering)?;
         let (labels, kernel) = (Some(outcome), Some(kernel));
         Ok(Decomposition { moments, solution, tally, labels, kernel })

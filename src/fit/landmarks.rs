@@ -7,6 +7,7 @@ use super::options::{Approximate, LandmarkChoice, cores};
 use super::row_kernel::{CHECKED_ON, PreparedRows, RowKernel};
 use super::run::Run;
 use crate::accumulate::Moments;
+use crate::budget::release_freed_memory;
 use crate::collect::{RowSample, Sample, reservoir_sample};
 use crate::error::{Error, Place, Result};
 use crate::kernel::ridge::LEARNED_FROM;
@@ -121,6 +122,7 @@ impl Run<'_> {
         let sampled = reservoir_sample(&*source, sample, self.crew(), &watch, None);
         drop(watch);
         let RowSample { x, weights, moments, tally } = sampled?;
+        release_freed_memory();
         self.check(&moments, &tally)?;
         let rows = kernel.prepared(x, weights.as_ref(), &moments, false)?;
         let features = kernel.features(&rows, by)?;

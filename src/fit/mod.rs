@@ -20,6 +20,7 @@ pub(crate) mod check;
 mod choose;
 pub(crate) mod cost;
 mod cost_kernel;
+mod cost_parts;
 mod dual;
 pub(crate) mod folds;
 pub(crate) mod given;

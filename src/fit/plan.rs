@@ -10,7 +10,7 @@ use super::cost::{FormCost, KernelWork, LabelShape, LabelWork, ScoredWork, Workl
 use super::kernel_choice::KernelRoute;
 use super::label_factor::LabelFactor;
 use super::labels::EXACT_LABELS;
-use super::no_effect;
+use super::no_effect::{self, Unused};
 use super::options::Fit;
 use crate::budget::{Budget, Bytes};
 use crate::error::{Error, Result};
@@ -43,6 +43,8 @@ pub struct Plan<'t> {
     taken: usize,
     reason: String,
     notes: Vec<Note>,
+    /// Options that this fit does not look at, given or not.
+    pub(crate) unused: Vec<Unused>,
     /// Classes that the memory has room for.
     pub(crate) most_classes: usize,
     /// True when the pass that scores all features gathers S too.
@@ -58,7 +60,9 @@ impl Fit {
         let fit = self.with_names(table)?;
         let (problem, columns) = FitProblem::new(&fit, table)?;
         let mut plan = Plan::new(table, problem, columns)?;
+        plan.unused = no_effect::unused(&fit, &plan);
         plan.notes = no_effect::notes(&fit, &plan);
+        plan.notes.extend(no_effect::given_notes(&plan.unused));
         Ok(plan)
     }
 }
@@ -85,6 +89,7 @@ impl<'t> Plan<'t> {
             taken,
             reason,
             notes: Vec::new(),
+            unused: Vec::new(),
             most_classes,
         })
     }
@@ -222,13 +227,14 @@ impl<'t> Plan<'t> {
         })
     }
 
-    /// Bytes that one more class takes, on all workers.
+    /// Bytes that one more class takes: its sums, and its row of M. (A unit has no more classes
+    /// than rows.)
     pub(super) fn class_bytes(&self) -> u64 {
         let shape = |vectors| {
             let labels = Some(LabelShape { vectors, classes: true });
             self.work.sums(false, labels).bytes(0)
         };
-        (shape(1) - shape(0)).saturating_mul(crate::workers::window(self.threads()) as u64 + 2)
+        (shape(1) - shape(0)).saturating_add(8 * self.features().len() as u64)
     }
 }
 
@@ -237,6 +243,8 @@ fn workload(table: &dyn Table, problem: &FitProblem) -> Result<Workload> {
     let d = problem.scoring.as_ref().map_or(all, |s| s.most_features(all));
     let read = table.cost(&problem.request)?;
     let storage = if is_single(&problem.request.features) { Storage::F32 } else { Storage::F64 };
+    // Of a vector column all elements are decoded, whichever are kept.
+    let of_vectors = problem.request.features.columns.iter().any(|c| c.width.is_some());
     let spool = columnwise::needs_spool(table, &problem.request).then_some(storage);
     let labels = problem.labels.read().map(|l| label_work(problem.method, l));
     let scored = problem.scoring.as_ref().map(|s| {
@@ -250,7 +258,7 @@ fn workload(table: &dyn Table, problem: &FitProblem) -> Result<Workload> {
         components: problem.components,
         nulls: problem.request.nulls,
         precision: problem.request.precision,
-        read: read.share(d, all),
+        read: if of_vectors { read } else { read.share(d, all) },
         spool,
         threads: problem.threads,
         max_passes: problem.iteration.max_passes,

@@ -46,6 +46,13 @@ impl Plan<'_> {
         }
         // What metadata took while it was looked at.
         release_freed_memory();
+        let model = self.fitted(listener)?;
+        // What the fit took, before the model becomes a file.
+        release_freed_memory();
+        Ok(model)
+    }
+
+    fn fitted(&self, listener: &dyn Listener) -> Result<Model> {
         let Some(scoring) = &self.problem.scoring else {
             return Run::new(self, listener).model(None);
         };

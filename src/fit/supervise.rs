@@ -15,6 +15,7 @@
 use super::assemble::{Decomposition, FeatureScores, LabelOutcome, ModelContext};
 use super::check::{LabelProblem, ScoringProblem};
 use super::label_factor::LabelFactor;
+use super::labels::whole_number_notes;
 use super::options::cores;
 use crate::accumulate::{ClassMoments, LabelMoments, Moments, SecondMoment, SumsResult};
 use crate::blas;
@@ -105,7 +106,7 @@ impl ModelContext<'_> {
             total_variance: total_variance(&solution, &moments) / freedom,
             variances: s.map(|s| variances(&s, &solution) / freedom),
         };
-        self.tell_capped(&solution, labels, bound);
+        self.tell_capped(&solution, labels, bound, &tally);
         let delta = matches!(labels.factor, LabelFactor::Classes { .. });
         let many = |c: &&ClassMoments| delta && 2 * c.classes.len() as u64 > moments.rows;
         if let Some(c) = classes.filter(many) {
@@ -173,7 +174,13 @@ impl ModelContext<'_> {
     }
 
     /// Asking for more than the labels can give is answered.
-    pub(crate) fn tell_capped(&self, solution: &Solution, labels: &LabelProblem, bound: usize) {
+    pub(crate) fn tell_capped(
+        &self,
+        solution: &Solution,
+        labels: &LabelProblem,
+        bound: usize,
+        tally: &Tally,
+    ) {
         let Components::Count(asked) = self.components else { return };
         let kept = solution.components.nrows();
         if asked <= kept {
@@ -189,8 +196,12 @@ impl ModelContext<'_> {
             }
             LabelRead::Numbers | LabelRead::UnitNumbers => {
                 let noun = if labels.factor.is_plain() { "numeric label" } else { "label feature" };
-                let labels = count(bound as u64, noun);
-                format!("{labels} can be told by at most {}", directions(bound))
+                let told = count(bound as u64, noun);
+                let (columns, is_number) = (&labels.request.columns, |j| labels.is_number(j));
+                let whole = whole_number_notes(columns, is_number, tally, false);
+                let more =
+                    if whole.is_empty() { "" } else { "; as ⟦classes⟧ they would allow more" };
+                format!("{told} can be told by at most {}{more}", directions(bound))
             }
         };
         self.listener.note(&Note::CappedByLabels { kept, asked, why });

@@ -17,7 +17,7 @@ pub(super) fn workload(n: u64, d: u64) -> Workload {
         components: Components::Count(10),
         nulls: Nulls::Error,
         precision: Precision::Exact,
-        read: ReadCost { units: 8, ..ReadCost::default() },
+        read: ReadCost { units: 8, row_bytes: 8 * d, ..ReadCost::default() },
         spool: None,
         threads: 2,
         max_passes: 30,
@@ -166,6 +166,51 @@ fn labels_take_sums_per_class_and_no_square() {
         assert!((8 * r * d..3 * (8 * r * d + 512 * r) + 64 * d).contains(&sums), "{sums}");
         assert_eq!(bytes(&all, "decomposition", &format!("{r} × {r}")), decomposed(r));
     }
+}
+
+/// Units have no more classes than rows; only the total has all of them.
+#[test]
+fn many_classes_are_held_once_and_those_of_units_beside_them() {
+    let (d, c, unit) = (10u64, 43_208u64, 20_000u64);
+    let shape = LabelShape { vectors: c, classes: true };
+    let labels = LabelWork { shape, again: false, with_variance: false, given: None };
+    let read = ReadCost { units: 10, unit_rows: unit, ..ReadCost::default() };
+    let work = Workload { labels: Some(labels), read, ..workload(200_000, d) };
+    let sums = |classes: u64| 8 * 8 * d + classes * (8 * d + 384);
+    let held_by = |work: &Workload| bytes(&held(work, Form::Dual, 2), "streaming", "sums of");
+    assert_eq!(held_by(&work), sums(c) + 3 * sums(unit));
+    // What each class misses of each feature, where cells take means.
+    let missing = 8 * d * (c + 3 * unit);
+    assert_eq!(held_by(&Workload { nulls: Nulls::Mean, ..work }), held_by(&work) + missing);
+    let budget = Budget { bytes: Bytes(100_000_000), asked: true };
+    assert!(work.most_classes(None, 2, &budget) > c);
+}
+
+/// Of a vector column all elements are decoded, whichever are features.
+#[test]
+fn blocks_have_as_many_rows_as_suit_what_is_decoded() {
+    let read = ReadCost { row_elements: 4_000, row_bytes: 8 * 4_000, ..ReadCost::default() };
+    let work = Workload { read, ..workload(1_000_000, 50) };
+    let all = held(&work, Form::Primal, 1);
+    let b = block_rows(4_000) as u64;
+    let made = b * (8 * 50 + 8 * 4_000);
+    assert_eq!(bytes(&all, "streaming", "batches"), made + 8 * b * 50);
+    // And no more than there are.
+    let few = held(&Workload { n: 7, ..work }, Form::Primal, 1);
+    assert_eq!(bytes(&few, "streaming", "batches"), 7 * (8 * 50 + 8 * 4_000) + 8 * 7 * 50);
+}
+
+/// Rows are read by as many workers as there are units, and no block of them is copied.
+#[test]
+fn rows_that_are_compared_are_read_once() {
+    let exact = KernelWork { route: KernelRoute::Exact, ridge: false, spill: false, given: false };
+    let (n, d) = (300u64, 20_000u64);
+    let read = ReadCost { units: 1, row_bytes: 8 * d, ..ReadCost::default() };
+    let work = Workload { kernel: Some(exact), read, ..workload(n, d) };
+    let all = held(&work, Form::Exact, 2);
+    let b = block_rows(d as usize) as u64;
+    // Being decoded and dense, two that wait, and one that is copied to its place.
+    assert_eq!(bytes(&all, "reading", "batches"), (16 + 2 * 8 + 8) * b * d);
 }
 
 #[test]

@@ -163,8 +163,10 @@ impl Hsic {
         model: Option<&Model>,
     ) -> Vec<Note> {
         let mut notes = no_effect::columns(plan);
-        notes.extend(no_effect::constants_of(&self.kernel, kind));
-        notes.extend(no_effect::labels(fit));
+        let mut unused = no_effect::constants_of(&self.kernel, kind);
+        unused.extend(no_effect::labels(fit));
+        unused.extend(no_effect::classes(fit, plan));
+        notes.extend(no_effect::given_notes(&unused));
         notes.extend(no_effect::label_kernel(fit, plan));
         let told = self.idle(fit, kind, model).into_iter().filter(|(idle, ..)| *idle);
         notes.extend(told.map(|(_, option, sentence)| Note::NoEffect { option, sentence }));
@@ -243,6 +245,18 @@ impl HsicPlan<'_> {
     /// What should be known before it runs: options without effect.
     pub fn notes(&self) -> &[Note] {
         &self.notes
+    }
+
+    /// True when the seed has a say without shuffles, too.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_random(&self) -> bool {
+        let KernelChoice { kind, options } = &self.choice;
+        let sampled = options.gamma == Some(crate::fit::Gamma::Median);
+        let labels = self.plan.problem.labels.read();
+        kind.is_given()
+            || sampled
+            || options.approximation.is_some()
+            || labels.is_some_and(|labels| labels.random_gamma().is_some())
     }
 
     /// Features, or scores of the model.

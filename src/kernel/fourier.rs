@@ -43,7 +43,10 @@ impl Fourier {
     /// rows × D.
     pub fn apply(&self, x: ArrayView2<'_, f64>) -> Array2<f64> {
         let scale = (2.0 / self.len() as f64).sqrt();
-        let mut psi = x.dot(&self.omega).as_standard_layout().into_owned();
+        let mut psi = x.dot(&self.omega);
+        if !psi.is_standard_layout() {
+            psi = psi.as_standard_layout().into_owned();
+        }
         for mut row in psi.rows_mut() {
             row.iter_mut().zip(&self.phase).for_each(|(t, b)| *t = scale * (*t + b).cos());
         }

@@ -5,14 +5,13 @@
 //! format is refused with a sentence, and so is a file whose checksum does not fit, before anything
 //! is made of its numbers.
 
-use crate::accumulate::Parts;
 use crate::error::{Error, Result};
 use crate::staged::StagedFile;
 use ndarray::{Array1, Array2};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::path::Path;
 
@@ -72,8 +71,8 @@ pub(crate) fn matrix(name: &str, m: &Array2<f64>) -> Named {
 }
 
 /// The bytes of stored sums.
-pub(crate) fn named(parts: &Parts) -> Vec<Named> {
-    parts.numbers.iter().map(|(name, m)| matrix(name, m)).collect()
+pub(crate) fn named(numbers: BTreeMap<String, Array2<f64>>) -> Vec<Named> {
+    numbers.into_iter().map(|(name, m)| matrix(&name, &m)).collect()
 }
 
 fn le_bytes<'a>(values: impl Iterator<Item = &'a f64>) -> Vec<u8> {

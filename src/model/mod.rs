@@ -211,9 +211,37 @@ impl Model {
         }
     }
 
+    /// What [`Model::explained_variance`] is: around the mean, or around nothing.
+    pub fn variance_kind(&self) -> VarianceKind {
+        match self.header.method == Method::Pca && !self.header.center {
+            true => VarianceKind::MeanSquare,
+            false => VarianceKind::Variance,
+        }
+    }
+
     /// Their share of the total variance.
     pub fn explained_variance_ratio(&self) -> Option<Vec<f64>> {
         let total = self.header.total_variance?;
         Some(self.explained_variance()?.iter().map(|v| v / total).collect())
+    }
+}
+
+/// What the numbers along components are. The names of a report stay the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VarianceKind {
+    /// Squares around the mean, over n − 1.
+    Variance,
+    /// Of a fit that is not centred: squares of the scores themselves, over n − 1.
+    MeanSquare,
+}
+
+impl VarianceKind {
+    /// As people read it.
+    pub fn words(self) -> &'static str {
+        match self {
+            VarianceKind::Variance => "variance",
+            VarianceKind::MeanSquare => "mean square",
+        }
     }
 }

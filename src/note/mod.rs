@@ -96,6 +96,24 @@ pub enum Note {
         /// Why.
         why: String,
     },
+    /// Labels of which some are numbers and some are not.
+    MixedLabels {
+        /// Those that are numbers.
+        numbers: Vec<String>,
+        /// Text and bools.
+        classes: Vec<String>,
+        /// True when every combination of values is a class; false when numbers count as such.
+        combined: bool,
+    },
+    /// Features whose variances are so far apart that small ones are lost in rounding.
+    ScalesDiffer {
+        /// The feature that varies most.
+        largest: String,
+        /// One that varies, and is lost.
+        smallest: String,
+        /// The square root of how often the one's variance is the other's.
+        times: f64,
+    },
     /// A label of few distinct whole numbers is taken as a number.
     WholeNumberLabel {
         /// The label.

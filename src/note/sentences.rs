@@ -65,6 +65,17 @@ fn inaccurate(accurate: usize, wanted: usize, full: bool) -> String {
     format!("eigenvalues not known to 1e-6 of their own size, components {beyond}: {why}")
 }
 
+fn mixed_labels(numbers: &[String], classes: &[String], combined: bool) -> String {
+    let (numbers, classes) = (some(numbers), some(classes));
+    match combined {
+        true => format!(
+            "labels {classes} (text) and {numbers} (a number) are read together as classes: rows \
+             are of one class where all of them are equal"
+        ),
+        false => format!("of the labels, {classes} is read as classes and {numbers} as a number"),
+    }
+}
+
 impl Note {
     /// The sentence, options marked for [`crate::error::phrase`].
     pub fn sentence(&self) -> String {
@@ -113,6 +124,9 @@ impl Note {
             Note::WholeNumberLabel { label, values, scanned } => {
                 whole_number_label(label, values, *scanned)
             }
+            Note::MixedLabels { numbers, classes, combined } => {
+                mixed_labels(numbers, classes, *combined)
+            }
             Note::ManyClasses { classes, rows } => {
                 let rows = count(*rows, "row");
                 format!("{classes} classes for {rows}: is the label an id, or a number?")
@@ -158,6 +172,10 @@ impl Note {
                 let all = count(*features, "feature");
                 format!("rank {kept} of {all}: the other directions vary by no more than rounding")
             }
+            Note::ScalesDiffer { largest, smallest, times } => format!(
+                "'{largest}' varies {times:.0e} times as widely as '{smallest}', whose directions \
+                 are lost in the rounding of its own; ⟦standardize⟧ gives features the same scale"
+            ),
             Note::CappedByLabels { kept, asked, why } => {
                 format!("kept {kept} of {asked} components: {why}")
             }

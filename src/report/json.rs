@@ -27,6 +27,7 @@ pub(crate) fn model(model: &Model) -> Value {
         "explained_variance": model.explained_variance(),
         "explained_variance_ratio": model.explained_variance_ratio(),
         "total_variance": header.total_variance,
+        "variance_kind": model.variance_kind(),
         "degrees_of_freedom": header.degrees_of_freedom,
         "center": header.center,
         "standardize": header.standardize,
@@ -64,8 +65,18 @@ fn selection(model: &Model) -> Value {
     value
 }
 
-/// Indented, with a newline at the end.
+/// Indented, with a newline at the end. What a terminal would act on is escaped, also what JSON
+/// itself lets pass.
 #[cfg(feature = "cli")]
 pub(crate) fn pretty(value: &Value) -> String {
-    format!("{value:#}\n")
+    let mut text = format!("{value:#}\n");
+    let acts = |c: char| !c.is_ascii() && crate::words::is_hidden(c);
+    if text.chars().any(|c| acts(c) || c == '\u{7f}') {
+        let shown = |c: char| match acts(c) || c == '\u{7f}' {
+            true => format!("\\u{:04x}", c as u32),
+            false => c.to_string(),
+        };
+        text = text.chars().map(shown).collect();
+    }
+    text
 }

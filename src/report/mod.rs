@@ -2,6 +2,7 @@
 
 mod feature_scores;
 pub(crate) mod json;
+mod table;
 mod text;
 
 use crate::model::Model;

@@ -1,11 +1,12 @@
 //! A model as a page of text: what it is, the scree plot, the rules, the loadings.
 
+use super::table::{self, Align};
 use crate::model::{BasisReport, Form, Header, KernelReport, LabelReport, Model};
 use crate::solve::rules::RuleAnswer;
 use crate::solve::supervised::LabelKernel;
 use crate::source::Precision;
 use crate::words::{
-    constant, count, five_digits, one_line, passes, products, ranges, some, thousands,
+    constant, count, five_digits, list, one_line, passes, products, ranges, short, some, thousands,
 };
 use std::fmt::Write;
 
@@ -15,6 +16,9 @@ const SHOWN_CLASSES: usize = 12;
 /// Components and loadings shown before the rest is only counted.
 const SHOWN_COMPONENTS: usize = 20;
 const SHOWN_LOADINGS: usize = 5;
+
+/// Columns that a name takes at most.
+const SHOWN_WIDTH: usize = 40;
 const BAR: usize = 30;
 
 /// The page that `inspect` prints.
@@ -97,7 +101,11 @@ fn head(model: &Model, page: &mut String) {
         facts.push("standardized (n−1)".into());
     }
     if let Some(w) = &h.weight {
-        facts.push(format!("frequency weights from '{}' (sum {})", w.column, five_digits(w.sum)));
+        facts.push(format!(
+            "frequency weights from '{}' (sum {})",
+            one_line(&w.column),
+            five_digits(w.sum)
+        ));
     }
     match h.precision {
         Precision::Exact => {}
@@ -125,7 +133,8 @@ fn head(model: &Model, page: &mut String) {
 }
 
 fn basis_line(basis: &BasisReport, page: &mut String) {
-    let path = basis.path.as_ref().map_or_else(String::new, |path| format!(" in {path}"));
+    let path =
+        basis.path.as_ref().map_or_else(String::new, |path| format!(" in {}", one_line(path)));
     let rows = count(basis.n_rows, "row");
     let _ = writeln!(page, "along the components{path} that {} found in {rows}", basis.method);
 }
@@ -141,7 +150,7 @@ fn label_line(label: &LabelReport, page: &mut String) {
     let _ = writeln!(
         page,
         "label {}: {} kernel{constants}{features}{classes}",
-        label.columns.join(", "),
+        list(&label.columns),
         label.kernel
     );
 }
@@ -165,27 +174,23 @@ fn missing_lines(h: &Header, page: &mut String) {
 
 fn scree(model: &Model, page: &mut String) {
     match (&model.header.label, model.explained_variance(), model.explained_variance_ratio()) {
-        (Some(label), variance, ratio) if label.kernel != LabelKernel::Identity => {
-            dependence(model, label, variance, ratio, page)
+        (Some(label), _, ratio) if label.kernel != LabelKernel::Identity => {
+            dependence(model, label, ratio, page)
         }
         (_, Some(variance), Some(ratio)) => variances(model, &variance, &ratio, page),
         _ => {}
     }
+    let what = model.variance_kind().words();
     match model.header.rank {
         Some(rank) if rank > model.n_components() => {
             let next = model.eigenvalues[model.n_components()];
             let more = rank - model.n_components();
-            let _ = match model.header.method.is_supervised() {
-                false => {
-                    let next = five_digits(next / model.header.degrees_of_freedom);
-                    writeln!(page, "      not kept: {more} more, the next with variance {next}")
-                }
-                true => writeln!(
-                    page,
-                    "      not kept: {more} more, the next with eigenvalue {}",
-                    five_digits(next)
-                ),
+            let (what, next) = match model.header.method.is_supervised() {
+                false => (what, next / model.header.degrees_of_freedom),
+                true => ("eigenvalue", next),
             };
+            let next = five_digits(next);
+            let _ = writeln!(page, "      not kept: {more} more, the next with {what} {next}");
         }
         Some(_) => {}
         None if model.header.basis.is_some() => {}
@@ -194,100 +199,78 @@ fn scree(model: &Model, page: &mut String) {
         }
     }
     if let Some(total) = model.header.total_variance {
-        let _ = writeln!(page, "      total variance {}", five_digits(total));
+        let _ = writeln!(page, "      total {what} {}", five_digits(total));
     }
 }
 
+/// A table under an empty line.
+fn put_table(rows: &[Vec<String>], columns: &[(Align, usize)], page: &mut String) {
+    page.push('\n');
+    for line in table::lines(rows, columns) {
+        let _ = writeln!(page, "{line}");
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2} %", 100.0 * share)
+}
+
 fn variances(model: &Model, variance: &[f64], ratio: &[f64], page: &mut String) {
-    let width = variance
-        .iter()
-        .take(SHOWN_COMPONENTS)
-        .map(|v| five_digits(*v).len())
-        .max()
-        .unwrap_or(0)
-        .max(8);
-    let _ = writeln!(page, "\n  pc  {:>width$}    share    total  scree", "variance");
+    let head = ["pc", model.variance_kind().words(), "share", "total", "scree"];
+    let mut rows: Vec<Vec<String>> = vec![head.map(str::to_string).to_vec()];
     let mut total = 0.0;
     let largest = variance.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     for (i, (v, r)) in variance.iter().zip(ratio).enumerate() {
         total += r;
         if i < SHOWN_COMPONENTS {
-            let _ = writeln!(
-                page,
-                "{:>4}  {:>width$}  {:>6.2} %  {:>6.2} %  {}",
-                i + 1,
-                five_digits(*v),
-                100.0 * r,
-                100.0 * total,
-                bar(v / largest)
-            );
+            let (number, size) = ((i + 1).to_string(), five_digits(*v));
+            rows.push(vec![number, size, percent(*r), percent(total), bar(v / largest)]);
         }
     }
+    use Align::{Left, Right};
+    put_table(&rows, &[(Right, 4), (Right, 8), (Right, 8), (Right, 8), (Left, 0)], page);
     let more = model.n_components().saturating_sub(SHOWN_COMPONENTS);
     if more > 0 {
-        let _ = writeln!(page, "      … and {more} more, {:.2} % in all", 100.0 * total);
+        let _ = writeln!(page, "      … and {more} more, {} in all", percent(total));
     }
 }
 
-/// A supervised model: eigenvalue, share of the dependence, share of the variance, and where the
-/// classes are.
-fn dependence(
-    model: &Model,
-    label: &LabelReport,
-    variance: Option<Vec<f64>>,
-    ratio: Option<Vec<f64>>,
-    page: &mut String,
-) {
-    let shown = model.n_components().min(SHOWN_COMPONENTS);
-    let width = model
-        .eigenvalues
-        .iter()
-        .take(shown)
-        .map(|v| five_digits(*v).len())
-        .max()
-        .unwrap_or(0)
-        .max(10);
-    let head = if variance.is_some() { "  of variance" } else { "" };
-    let _ = writeln!(page, "\n  pc  {:>width$}   of HSIC{head}  scree", "eigenvalue");
-    for i in 0..shown {
-        let share =
-            ratio.as_ref().map_or_else(String::new, |r| format!("  {:>9.2} %", 100.0 * r[i]));
-        let _ = writeln!(
-            page,
-            "{:>4}  {:>width$}  {:>6.2} %{share}  {}",
-            i + 1,
-            five_digits(model.eigenvalues[i]),
-            100.0 * label.hsic_share[i],
-            bar(model.eigenvalues[i] / model.eigenvalues[0])
-        );
+/// A supervised model: eigenvalue, share of the dependence, share of the variance.
+fn dependence(model: &Model, label: &LabelReport, ratio: Option<Vec<f64>>, page: &mut String) {
+    let of_variance = ratio.as_ref().map(|_| "of variance");
+    let head = ["pc", "eigenvalue", "of HSIC"].into_iter().chain(of_variance).chain(["scree"]);
+    let mut rows: Vec<Vec<String>> = vec![head.map(str::to_string).collect()];
+    let largest = model.eigenvalues[0];
+    for i in 0..model.n_components().min(SHOWN_COMPONENTS) {
+        let value = model.eigenvalues[i];
+        let mut row = vec![(i + 1).to_string(), five_digits(value), percent(label.hsic_share[i])];
+        row.extend(ratio.as_ref().map(|r| percent(r[i])));
+        row.push(bar(value / largest));
+        rows.push(row);
     }
-    let _ = writeln!(
-        page,
-        "      HSIC of the scores with the labels {}",
-        five_digits(model.header.hsic.unwrap_or(0.0))
-    );
+    let numbers = [(Align::Right, 4), (Align::Right, 10), (Align::Right, 8)].into_iter();
+    let numbers = numbers.chain(ratio.map(|_| (Align::Right, 11)));
+    let columns: Vec<(Align, usize)> = numbers.chain([(Align::Left, 0)]).collect();
+    put_table(&rows, &columns, page);
+    let hsic = five_digits(model.header.hsic.unwrap_or(0.0));
+    let _ = writeln!(page, "      HSIC of the scores with the labels {hsic}");
 }
 
 /// Where the classes of a supervised model are among its scores.
 fn centroids(model: &Model, page: &mut String) {
     let Some(label) = model.header.label.as_ref().filter(|l| !l.classes.is_empty()) else { return };
-    let head = ["class centroids".to_string(), "rows".into()];
+    let head = ["  class centroids".to_string(), "rows".into()];
     let head = head.into_iter().chain((1..=model.n_components().min(5)).map(|i| format!("pc{i}")));
     let mut rows: Vec<Vec<String>> = vec![head.collect()];
     for class in label.classes.iter().take(SHOWN_CLASSES) {
         let name = class.class.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let name = format!("  {}", short(&name, SHOWN_WIDTH));
         let scores = class.centroid.iter().take(5).map(|z| five_digits(*z));
-        rows.push([one_line(&name), weight(class.weight)].into_iter().chain(scores).collect());
+        rows.push([name, weight(class.weight)].into_iter().chain(scores).collect());
     }
-    let _ = writeln!(page);
-    let least = [16, 12, 10, 10, 10, 10, 10];
-    let widest = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-    let width = |at: usize| least[at].max(widest(at) + usize::from(at > 0));
-    for row in &rows {
-        let cells = row[1..].iter().enumerate();
-        let cells: String = cells.map(|(at, c)| format!("{c:>0$}", width(at + 1))).collect();
-        let _ = writeln!(page, "  {:<1$}{cells}", row[0], width(0));
-    }
+    let scores = std::iter::repeat_n((Align::Right, 8), rows[0].len() - 1);
+    let columns: Vec<_> = [(Align::Left, 16)].into_iter().chain(scores).collect();
+    put_table(&rows, &columns, page);
     if label.classes.len() > SHOWN_CLASSES {
         let _ = writeln!(page, "  … and {} more", label.classes.len() - SHOWN_CLASSES);
     }
@@ -315,7 +298,7 @@ fn rules(model: &Model, page: &mut String) {
             page,
             "\nfeatures by the {kind}{raw}score against {}: kept {} of {}, the least score kept \
              {}: {}",
-            s.by,
+            one_line(&s.by),
             s.kept,
             s.candidates.len(),
             five_digits(s.cut),
@@ -396,7 +379,7 @@ fn loadings(model: &Model, page: &mut String) {
         let top: Vec<String> = order
             .iter()
             .take(SHOWN_LOADINGS)
-            .map(|j| format!("{:+.3} {}", row[*j], names[*j]))
+            .map(|j| format!("{:+.3} {}", row[*j], short(&names[*j], SHOWN_WIDTH)))
             .collect();
         let _ = writeln!(page, "{:>4}  {}", i + 1, top.join("  "));
     }

@@ -280,7 +280,8 @@ impl Table for ArrowTable {
     fn cost(&self, request: &ReadRequest) -> Result<ReadCost> {
         let kept: u64 = request.keep.iter().flatten().map(|name| self.column_bytes(name)).sum();
         let kept_row = if kept == 0 { 0 } else { kept / self.rows().max(1) + 8 };
-        Ok(ReadCost { units: self.units.len(), kept_row, ..ReadCost::default() })
+        let row_bytes = 8 * request.features.len() as u64;
+        Ok(ReadCost { units: self.units.len(), kept_row, row_bytes, ..ReadCost::default() })
     }
 
     fn by_features<'a>(

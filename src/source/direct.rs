@@ -21,10 +21,14 @@ use ::parquet::data_type::{DataType as PhysicalType, DoubleType, FloatType};
 use ::parquet::errors::{ParquetError, Result};
 use ::parquet::file::metadata::ParquetMetaData;
 use ::parquet::file::reader::ChunkReader;
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, NullBuffer};
 use arrow_schema::DataType;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Elements of a block that are made room for before they are read: more are those of a file that
+/// says it has lists of any length.
+const MOST_RESERVED: usize = 1 << 24;
 
 /// One column of doubles over some row groups.
 pub(crate) struct DirectColumn {
@@ -208,6 +212,11 @@ impl<T: PhysicalType> Vectors<T> {
         self.values.clear();
         self.definition.clear();
         self.repetition.clear();
+        // As large as they become: growing would hold them twice.
+        let elements = rows.saturating_mul(self.width).min(MOST_RESERVED);
+        self.values.reserve_exact(elements);
+        self.definition.reserve_exact(elements);
+        self.repetition.reserve_exact(elements);
         let mut done = 0;
         while done < rows {
             if self.reader.is_none() {
@@ -249,29 +258,41 @@ impl<T: PhysicalType> Vectors<T> {
     /// Null rows, null elements, rows of any length.
     fn general(&mut self, rows: usize) -> Elements<'_, T::T> {
         let VectorShape { value, nullable_elements, nullable_rows } = self.shape;
-        let found = std::mem::take(&mut self.values);
-        let mut found = found.into_iter();
-        let (mut valid_rows, mut valid_elements) = (Vec::with_capacity(rows), Vec::new());
+        let (mut valid_rows, mut valid_elements) =
+            (Vec::with_capacity(rows), BooleanBufferBuilder::new(self.definition.len()));
         self.offsets.clear();
         for (definition, repetition) in self.definition.iter().zip(&self.repetition) {
             if *repetition == 0 {
-                self.offsets.push(self.values.len());
+                self.offsets.push(valid_elements.len());
                 valid_rows.push(!nullable_rows || *definition > 0);
             }
-            if *definition == value {
-                self.values.push(found.next().unwrap_or_default());
-                valid_elements.push(true);
-            } else if nullable_elements && *definition == value - 1 {
-                self.values.push(T::T::default());
-                valid_elements.push(false);
+            if *definition == value || (nullable_elements && *definition == value - 1) {
+                valid_elements.append(*definition == value);
             }
         }
-        self.offsets.push(self.values.len());
+        self.offsets.push(valid_elements.len());
+        let valid_elements = valid_elements.finish();
+        spread_elements(&mut self.values, &valid_elements);
         Elements {
             values: &self.values,
             offsets: &self.offsets,
             rows: Some(NullBuffer::from(valid_rows)),
-            elements: Some(NullBuffer::from(valid_elements)),
+            elements: Some(NullBuffer::new(valid_elements)),
+        }
+    }
+}
+
+/// Moves each value to the place of its element, from the last to the first; 0 where there is none.
+fn spread_elements<T: Default + Clone>(values: &mut Vec<T>, valid: &BooleanBuffer) {
+    let mut from = values.len();
+    values.resize(valid.len(), T::default());
+    for at in (0..valid.len()).rev() {
+        match valid.value(at) && from > 0 {
+            true => {
+                from -= 1;
+                values.swap(at, from);
+            }
+            false => values[at] = T::default(),
         }
     }
 }

@@ -7,6 +7,7 @@ use super::column_choice::{ColumnIndex, unknown};
 use super::common_type::common_number;
 use super::table::{ColumnInfo, ColumnKind, Table, WidenedColumn};
 use crate::error::{Error, Result};
+use crate::words::one_line;
 use arrow_schema::{DataType, Field, Schema};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -40,6 +41,11 @@ impl FeatureColumn {
     /// True for a vector column of no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Numbers that are decoded of a row, whichever of them are features.
+    pub(crate) fn row_elements(&self) -> usize {
+        self.width.unwrap_or(1)
     }
 
     /// The name of its i-th feature: `name`, or `name[element]`.
@@ -103,6 +109,11 @@ pub struct Features {
 }
 
 impl Features {
+    /// Numbers that are decoded of a row: those of vector columns all, whichever are features.
+    pub(crate) fn row_elements(&self) -> u64 {
+        self.columns.iter().map(|c| c.row_elements() as u64).sum()
+    }
+
     /// The numeric columns of a schema, or those named.
     pub fn of_schema(schema: &Schema, names: &[&str]) -> Result<Features> {
         let feature = |field: &Field| FeatureColumn::of(field.name(), &field_kind(field));
@@ -184,8 +195,8 @@ impl Features {
             .columns
             .iter()
             .map(|c| match c.width {
-                Some(_) => format!("{} ({} elements)", c.name, c.len()),
-                None => c.name.clone(),
+                Some(_) => format!("{} ({} elements)", one_line(&c.name), c.len()),
+                None => one_line(&c.name),
             })
             .collect();
         match parts.as_slice() {

@@ -25,6 +25,7 @@ mod direct;
 mod features;
 pub(crate) mod footer;
 mod grid;
+mod gzip;
 mod id_columns;
 pub(crate) mod inputs;
 pub(crate) mod labels;
@@ -62,6 +63,8 @@ pub use table::{ReadRequest, Table, WidenedColumn};
 pub use whole_labels::WholeLabels;
 
 pub(crate) use batch_reader::BatchReader;
+#[cfg(feature = "cli")]
+pub(crate) use column_choice::nearest;
 pub(crate) use column_choice::{covers_column, matching, named_column, named_columns};
 pub(crate) use column_choice::{unknown, widened_among};
 pub(crate) use columnwise::Columnwise;

@@ -1,14 +1,15 @@
-//! Pages of a column chunk, decompressed with one zstd context a thread.
+//! Pages of a column chunk, decompressed with one context of zstd and one of gzip a thread.
 //!
 //! Parquet's page reader makes a codec for every column chunk it opens. Most codecs are a few
 //! bytes; zstd's is a compressor and a decompressor, together some 100 kB that are written to and
-//! most of the time of opening a chunk (300 rows × 20,000 columns: 64 % of a fit). So zstd chunks
-//! are read as if they were not compressed (checksums are those of the bytes on disk), and what
-//! comes is decompressed here.
+//! most of the time of opening a chunk (300 rows × 20,000 columns: 64 % of a fit). Gzip's is made
+//! for every page (see [`super::gzip`]). So chunks of these two are read as if they were not
+//! compressed (checksums are those of the bytes on disk), and what comes is decompressed here.
 //!
 //! Enters: a chunk as its footer has it. Leaves: pages, byte for byte those of Parquet's reader.
 //! Held: what Parquet's reader holds, and a context a thread.
 
+use super::gzip;
 use ::parquet::basic::Compression;
 use ::parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
 use ::parquet::errors::{ParquetError, Result};
@@ -32,27 +33,37 @@ pub(super) fn of_chunk<R: ChunkReader + 'static>(
     leaf: usize,
 ) -> Result<Box<dyn PageReader>> {
     let (chunk, rows) = (group.column(leaf), group.num_rows().max(0) as usize);
-    if !matches!(chunk.compression(), Compression::ZSTD(_)) {
-        return Ok(Box::new(SerializedPageReader::new(file.clone(), chunk, rows, None)?));
-    }
+    let codec = match chunk.compression() {
+        Compression::ZSTD(_) => Codec::Zstd,
+        Compression::GZIP(_) => Codec::Gzip,
+        _ => return Ok(Box::new(SerializedPageReader::new(file.clone(), chunk, rows, None)?)),
+    };
     let plain = chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
     let pages = SerializedPageReader::new(file.clone(), &plain, rows, None)?;
     let most = (chunk.uncompressed_size().max(0) as u64).min(MOST_PAGE_BYTES) as usize;
-    Ok(Box::new(ZstdPages { pages, most }))
+    Ok(Box::new(PlainPages { pages, codec, most }))
+}
+
+/// What is decompressed here.
+#[derive(Debug, Clone, Copy)]
+enum Codec {
+    Zstd,
+    Gzip,
 }
 
 /// Pages that are decompressed as they come.
-struct ZstdPages<R: ChunkReader> {
+struct PlainPages<R: ChunkReader> {
     pages: SerializedPageReader<R>,
+    codec: Codec,
     /// What all pages of the chunk are, decompressed.
     most: usize,
 }
 
-impl<R: ChunkReader> ZstdPages<R> {
+impl<R: ChunkReader> PlainPages<R> {
     fn decompressed(&self, mut page: Page) -> Result<Page> {
         match &mut page {
             Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => {
-                *buf = decompress(buf, 0, self.most)?;
+                *buf = decompress(self.codec, buf, 0, self.most)?;
             }
             Page::DataPageV2 {
                 buf,
@@ -63,7 +74,7 @@ impl<R: ChunkReader> ZstdPages<R> {
             } => {
                 // Levels come first and are never compressed.
                 let levels = *def_levels_byte_len as usize + *rep_levels_byte_len as usize;
-                *buf = decompress(buf, levels, self.most)?;
+                *buf = decompress(self.codec, buf, levels, self.most)?;
             }
             Page::DataPageV2 { .. } => {}
         }
@@ -71,7 +82,7 @@ impl<R: ChunkReader> ZstdPages<R> {
     }
 }
 
-impl<R: ChunkReader> Iterator for ZstdPages<R> {
+impl<R: ChunkReader> Iterator for PlainPages<R> {
     type Item = Result<Page>;
 
     fn next(&mut self) -> Option<Result<Page>> {
@@ -79,7 +90,7 @@ impl<R: ChunkReader> Iterator for ZstdPages<R> {
     }
 }
 
-impl<R: ChunkReader> PageReader for ZstdPages<R> {
+impl<R: ChunkReader> PageReader for PlainPages<R> {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         let page = self.pages.get_next_page()?;
         page.map(|page| self.decompressed(page)).transpose()
@@ -111,16 +122,31 @@ thread_local! {
     static CONTEXT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// The first `plain` bytes as they are, and the rest decompressed. Frames that do not tell their
-/// size (of writers that stream) have at most what the whole chunk has.
-fn decompress(page: &Bytes, plain: usize, most: usize) -> Result<Bytes> {
-    let Some((levels, frames)) = page.split_at_checked(plain) else {
+/// The first `plain` bytes as they are, and the rest decompressed.
+fn decompress(codec: Codec, page: &Bytes, plain: usize, most: usize) -> Result<Bytes> {
+    let Some((levels, compressed)) = page.split_at_checked(plain) else {
         return Err(ParquetError::General("a page is shorter than its levels".into()));
     };
-    let mut out = levels.to_vec();
-    if frames.is_empty() {
-        return Ok(out.into());
+    if compressed.is_empty() {
+        return Ok(Bytes::copy_from_slice(levels));
     }
+    let mut out = match codec {
+        Codec::Zstd => unzstd(levels, compressed, most)?,
+        Codec::Gzip => {
+            let size = gzip::told_size(compressed).unwrap_or(0).min(most);
+            let mut out = Vec::with_capacity(plain + size);
+            out.extend_from_slice(levels);
+            gzip::decompress(compressed, &mut out, most)?;
+            out
+        }
+    };
+    out.shrink_to_fit();
+    Ok(out.into())
+}
+
+/// Levels, and what zstd frames hold. Frames that do not tell their size (of writers that stream)
+/// have at most what the whole chunk has.
+fn unzstd(levels: &[u8], frames: &[u8], most: usize) -> Result<Vec<u8>> {
     let told = zstd::zstd_safe::get_frame_content_size(frames).ok().flatten();
     let size = match told {
         Some(size) if size <= MOST_PAGE_BYTES => size as usize,
@@ -129,15 +155,15 @@ fn decompress(page: &Bytes, plain: usize, most: usize) -> Result<Bytes> {
         }
         None => most,
     };
-    out.reserve_exact(size);
+    let mut out = Vec::with_capacity(levels.len() + size);
+    out.extend_from_slice(levels);
     if !at_once(frames, &mut out)? {
         // Several frames in a page, or a footer that tells too small a size.
-        out.truncate(plain);
+        out.truncate(levels.len());
         let frames = zstd::stream::read::Decoder::with_buffer(frames)?;
         frames.take(MOST_PAGE_BYTES).read_to_end(&mut out)?;
     }
-    out.shrink_to_fit();
-    Ok(out.into())
+    Ok(out)
 }
 
 /// Appends what the frames hold to `out`; false where it is not room enough, or they are damaged.
@@ -218,15 +244,15 @@ mod tests {
         for frames in [whole, streamed, parts.concat()] {
             for most in [data.len() + 500, data.len(), 10] {
                 let page = Bytes::from([b"levels".as_slice(), &frames].concat());
-                let found = decompress(&page, 6, most).unwrap();
+                let found = decompress(Codec::Zstd, &page, 6, most).unwrap();
                 assert_eq!(&found[..6], b"levels");
                 assert_eq!(&found[6..], &data[..]);
                 let cut = page.slice(..page.len() - 1);
-                assert!(decompress(&cut, 6, most).is_err(), "cut short");
+                assert!(decompress(Codec::Zstd, &cut, 6, most).is_err(), "cut short");
             }
         }
-        assert_eq!(decompress(&Bytes::from_static(b"ab"), 2, 0).unwrap(), "ab");
-        assert!(decompress(&Bytes::from_static(b"ab"), 3, 0).is_err());
-        assert!(decompress(&Bytes::from_static(b"no frame"), 0, 100).is_err());
+        assert_eq!(decompress(Codec::Zstd, &Bytes::from_static(b"ab"), 2, 0).unwrap(), "ab");
+        assert!(decompress(Codec::Zstd, &Bytes::from_static(b"ab"), 3, 0).is_err());
+        assert!(decompress(Codec::Zstd, &Bytes::from_static(b"no frame"), 0, 100).is_err());
     }
 }

@@ -126,7 +126,7 @@ impl Source for ParquetSource {
         let (request, keys) = (&self.request, &*self.keys);
         let layout = ColumnLayout::new(&footer, request, &info.path, row_groups, keys)?;
         let ColumnLayout { positions, direct, vectors, arrow, columns } = layout;
-        let rows = block_rows(self.n_features());
+        let rows = block_rows(self.request.features.row_elements() as usize);
         let reader = |mask: ProjectionMask| {
             guarded(&info.path, Some(row_groups.start), UNREADABLE, || {
                 let (schema, hint) = (footer.arrow.parquet_schema(), footer.arrow.schema());

@@ -2,12 +2,12 @@
 
 use super::UNIT_ROWS;
 use super::dataset::Dataset;
+use super::features::{FeatureColumn, Features};
 use super::footer::Footer;
 use super::pages::{self, PageSize};
 use super::parquet::{FOOTERS_KEPT, units};
 use super::table::{ReadCost, ReadRequest};
 use crate::error::{Error, Result};
-use ::parquet::basic::Compression as Codec;
 use ::parquet::file::metadata::ColumnChunkMetaData;
 use std::collections::HashSet;
 use std::fs::File;
@@ -49,7 +49,10 @@ pub(super) fn of_dataset(dataset: &Dataset, request: &ReadRequest) -> Result<Rea
     let parsed = dataset.files.len().min(FOOTERS_KEPT) as u64 + 1;
     let names = NAME_BYTES * footer.arrow.schema().fields().len() as u64;
     let footers = (footer.size_in_memory() + names) * parsed + names;
-    Ok(ReadCost { footers, columns: columns.saturating_add(largest), kept_row, ..cost })
+    let columns = columns.saturating_add(largest);
+    let features = &request.features;
+    let (row_elements, row_bytes) = (features.row_elements(), decoded_row(features));
+    Ok(ReadCost { footers, columns, kept_row, row_elements, row_bytes, ..cost })
 }
 
 /// Bytes that reading a column chunk takes.
@@ -75,21 +78,26 @@ impl Chunk {
             .min(whole.uncompressed + whole.compressed);
         let passing = |page: PageSize| page.uncompressed + page.compressed;
         Chunk {
-            held: pages + pages / 4 + decoder_bytes(chunk.compression()),
+            held: pages + pages / 4 + DECODER_BYTES,
             passing: passing(data).max(passing(dictionary)),
         }
     }
 }
 
 /// Bytes that the decoder of a column holds besides its pages: levels and its own state. Contexts
-/// of zstd are a thread's (see [`super::page_reader`]); those of gzip are made for each page, and
-/// the pages that stay between them keep what they leave from being used again (measured with
-/// 20,000 columns: 1 kB, with gzip 50 kB).
-fn decoder_bytes(codec: Codec) -> u64 {
-    match codec {
-        Codec::GZIP(_) => 64 << 10,
-        _ => 4 << 10,
-    }
+/// of codecs are a thread's (see [`super::page_reader`]), or small (measured with 20,000 columns:
+/// 1 kB).
+const DECODER_BYTES: u64 = 4 << 10;
+
+/// Bytes of a row as it is decoded, before it is dense: numbers, and of vectors two levels of two
+/// bytes with each.
+fn decoded_row(features: &Features) -> u64 {
+    let bytes = |column: &FeatureColumn| match (column.width, column.value.as_str()) {
+        (None, _) => 8,
+        (Some(width), "Float32") => 8 * width as u64,
+        (Some(width), _) => 12 * width as u64,
+    };
+    features.columns.iter().map(bytes).sum()
 }
 
 /// The file it is in, and its index there.

@@ -145,7 +145,8 @@ impl Table for ReaderTable<'_> {
         let kept = request.keep.iter().flatten().count() as u64;
         let kept_row = if kept == 0 { 0 } else { shared * kept / self.columns.len() as u64 + 8 };
         let unit_rows = cost.unit_rows.max(self.rows());
-        Ok(ReadCost { columns: self.batch_bytes, unit_rows, kept_row, ..cost })
+        let row_bytes = 8 * request.features.len() as u64;
+        Ok(ReadCost { columns: self.batch_bytes, unit_rows, kept_row, row_bytes, ..cost })
     }
 }
 

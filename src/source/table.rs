@@ -325,19 +325,37 @@ pub struct ReadCost {
     pub unit_rows: u64,
     /// Bytes of a row of the columns passed through, about.
     pub kept_row: u64,
+    /// Numbers that are decoded of a row, where they are more than its features: blocks have as
+    /// many rows as suit the larger number.
+    pub row_elements: u64,
+    /// Bytes of a row as it is decoded, beside the dense one it becomes.
+    pub row_bytes: u64,
 }
 
 impl Default for ReadCost {
     fn default() -> ReadCost {
-        ReadCost { footers: 0, columns: 0, units: 0, unit_rows: UNIT_ROWS, kept_row: 0 }
+        ReadCost {
+            footers: 0,
+            columns: 0,
+            units: 0,
+            unit_rows: UNIT_ROWS,
+            kept_row: 0,
+            row_elements: 0,
+            row_bytes: 0,
+        }
     }
 }
 
 impl ReadCost {
     /// For `part` of the columns out of `all`.
     pub fn share(&self, part: u64, all: u64) -> ReadCost {
-        let columns = (self.columns as f64 * part as f64 / all.max(1) as f64).ceil() as u64;
-        ReadCost { columns, ..*self }
+        let share = |whole: u64| (whole as f64 * part as f64 / all.max(1) as f64).ceil() as u64;
+        ReadCost {
+            columns: share(self.columns),
+            row_elements: share(self.row_elements),
+            row_bytes: share(self.row_bytes),
+            ..*self
+        }
     }
 
     /// Bytes on this many threads.

@@ -139,7 +139,8 @@ impl GroupSums {
         self.sums.store("group", &mut parts);
         parts.fact("group", "tally", &self.tally);
         parts.fact("group", "inputs", &self.inputs);
-        container::to_bytes(Content::State, &parts.facts, &container::named(&parts))
+        let Parts { numbers, facts } = parts;
+        container::to_bytes(Content::State, &facts, &container::named(numbers))
     }
 
     fn from_bytes(bytes: &[u8], d: usize) -> std::result::Result<GroupSums, String> {

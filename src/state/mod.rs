@@ -304,9 +304,9 @@ impl State {
             .iter()
             .enumerate()
             .for_each(|(i, sums)| sums.store(&format!("fold{i}"), &mut parts));
-        let tensors = container::named(&parts);
-        let header =
-            StateHeader { about: self.about.clone(), folds: self.sums.len(), sums: parts.facts };
+        let Parts { numbers, facts } = parts;
+        let tensors = container::named(numbers);
+        let header = StateHeader { about: self.about.clone(), folds: self.sums.len(), sums: facts };
         container::to_bytes(Content::State, &header, &tensors)
     }
 

@@ -6,11 +6,12 @@
 use super::checkpoint::{Checkpoint, Saver, resumable};
 use super::{About, Group, State, StateLabels};
 use crate::accumulate::{ClassLimit, LabelSumsKind, Sums, SumsKind};
+use crate::budget::{PROGRAM_BYTES, release_freed_memory};
 use crate::error::{Error, Result};
 use crate::fit::assemble::tally_notes;
 use crate::fit::cost::fold_bytes;
 use crate::fit::folds::{Folds, MOST_FOLDS};
-use crate::fit::no_effect;
+use crate::fit::no_effect::{self, Unused};
 use crate::fit::run::label_sums;
 use crate::fit::sums_pass::SumsPass;
 use crate::fit::{ColumnOptions, Fit, LabelOptions, Plan, Resources};
@@ -18,7 +19,8 @@ use crate::listen::Listener;
 use crate::model::{InputEntry, Method, no_twins};
 use crate::note::Note;
 use crate::solve::Form;
-use crate::source::{ArrowTable, LabelRead, Nulls, Precision, Table, Tally, named_column};
+use crate::source::{ArrowTable, LabelRead, Nulls, Precision, Table, Tally};
+use crate::source::{block_rows, named_column};
 use crate::staged::kept;
 use crate::words::megabytes;
 use arrow_schema::SchemaRef;
@@ -296,6 +298,10 @@ impl<'t> ScanPlan<'t> {
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = no_effect::columns(&self.plan);
         notes.extend(self.label_lost.then_some(Note::LabelNotKept));
+        notes.extend(self.plan.problem.labels.read().and_then(no_effect::mixed_labels));
+        let of_labels = self.plan.problem.labels.read().is_some();
+        let classes = self.plan.unused.iter().filter(|u| u.option == "classes" && of_labels);
+        notes.extend(classes.filter(|u| u.given).map(Unused::note));
         notes
     }
 
@@ -309,6 +315,7 @@ impl<'t> ScanPlan<'t> {
         let each = fold_bytes(self.kind.features as u64);
         let more = (self.n_folds() as u64 - 1).saturating_mul(each);
         let peak = self.plan.taken().memory.peak_bytes().saturating_add(more);
+        let peak = peak.max(self.storing_bytes());
         let budget = self.plan.budget().bytes;
         if peak <= budget.0 {
             return Ok(());
@@ -319,6 +326,16 @@ impl<'t> ScanPlan<'t> {
             budget: budget.0,
             hint: format!("allow ⟦memory={}⟧, or take fewer ⟦folds⟧", megabytes(peak)),
         })
+    }
+
+    /// What S of a state holds while it becomes a file: its upper half as bytes and as the file's,
+    /// rows that wait to be multiplied as all three.
+    fn storing_bytes(&self) -> u64 {
+        let kind = SumsKind { labels: None, ..self.kind.clone() };
+        let (rows, held) = (block_rows(kind.features) as u64, kind.bytes(0));
+        let waiting = if kind.is_shared() { kind.bytes(rows) - held } else { 0 };
+        let each = held.saturating_mul(2).saturating_add(waiting.saturating_mul(3));
+        PROGRAM_BYTES.saturating_add(each.saturating_mul(self.n_folds() as u64))
     }
 
     /// What the state is of, before a row is read.
@@ -415,6 +432,7 @@ impl<'t> ScanPlan<'t> {
         let notes = tally_notes(&request.features, request.nulls, &seen);
         notes.iter().for_each(|note| listener.note(note));
         about.tally.add(seen);
+        release_freed_memory();
         Ok(State::new(about, sums))
     }
 

@@ -162,17 +162,6 @@ impl FitSpec {
         let Some(path) = &self.basis else { return Ok(None) };
         Ok(Some(GivenBasis::of(&Model::load(path)?)?.from_file(path)))
     }
-
-    /// Options that only the command line has, and that change nothing.
-    pub(crate) fn without_effect(&self) -> Vec<&'static str> {
-        use crate::solve::scoring::Score;
-        let mut notes: Vec<&'static str> =
-            self.approximation.without_effect().into_iter().collect();
-        if self.scoring.score == Score::Signed && self.scoring.score_by.is_none() {
-            notes.push("--score has no effect without --score-by");
-        }
-        notes
-    }
 }
 
 /// `plan`.

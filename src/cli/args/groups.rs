@@ -248,12 +248,6 @@ impl ApproximationArgs {
             self.landmarks.map(|m| Approximate::Landmarks { count: m as usize, choice });
         landmarks.or(self.random_features.map(|m| Approximate::Fourier(m as usize)))
     }
-
-    /// What changes nothing.
-    pub(crate) fn without_effect(&self) -> Option<&'static str> {
-        let idle = self.landmark_choice == LandmarkChoice::Uniform && self.landmarks.is_none();
-        idle.then_some("--landmark-choice has no effect without --landmarks")
-    }
 }
 
 /// `--gamma`.
