@@ -220,15 +220,20 @@ impl ModelContext<'_> {
             return Err(self.refusal(no_variance(of_kernel)));
         }
         model.header.certificate.lost_digits = self.lost_digits;
-        let mut notes = model_notes(&model, self.components);
+        self.tell(&model, &moments);
+        Ok(model)
+    }
+
+    /// What should be known of a model.
+    fn tell(&self, model: &Model, moments: &Moments) {
+        let mut notes = model_notes(model, self.components);
         let at_rank = |n: &Note| {
             matches!(n, Note::CappedAtRank { of: "data", .. } | Note::RankDeficient { .. })
         };
         if notes.iter().any(at_rank) && !model.header.standardize {
-            notes.extend(scales_note(&model, &moments));
+            notes.extend(scales_note(model, moments));
         }
         notes.iter().for_each(|note| self.listener.note(note));
-        Ok(model)
     }
 }
 

@@ -77,6 +77,28 @@ fn accuracy_text(accurate: usize, kept: usize) -> String {
     format!("eigenvalues known to 1e-6 of their own size: {which}")
 }
 
+/// What was done to the rows.
+fn treatment(h: &Header) -> Vec<String> {
+    let centring = match (h.center, h.method.is_kernel()) {
+        (true, false) => "centred",
+        (true, true) => "centred where the kernel maps to",
+        (false, false) => "not centred (LSA)",
+        (false, true) => "scores not centred",
+    };
+    let mut facts = vec![centring.to_string()];
+    facts.extend(h.standardize.then(|| "standardized (n−1)".to_string()));
+    facts.extend(h.weight.as_ref().map(|w| {
+        let (column, sum) = (one_line(&w.column), five_digits(w.sum));
+        format!("frequency weights from '{column}' (sum {sum})")
+    }));
+    match h.precision {
+        Precision::Exact => {}
+        Precision::Mixed => facts.push("mixed precision".into()),
+        Precision::Full => facts.push("full precision".into()),
+    }
+    facts
+}
+
 fn head(model: &Model, page: &mut String) {
     let h = &model.header;
     let rows: u64 = h.ledger.iter().map(|e| e.rows).sum();
@@ -90,32 +112,10 @@ fn head(model: &Model, page: &mut String) {
         count(model.n_components() as u64, "component"),
         h.rank.map_or_else(String::new, |rank| format!(" of rank {rank}"))
     );
-    let centring = match (h.center, h.method.is_kernel()) {
-        (true, false) => "centred",
-        (true, true) => "centred where the kernel maps to",
-        (false, false) => "not centred (LSA)",
-        (false, true) => "scores not centred",
-    };
-    let mut facts = vec![centring.to_string()];
-    if h.standardize {
-        facts.push("standardized (n−1)".into());
-    }
-    if let Some(w) = &h.weight {
-        facts.push(format!(
-            "frequency weights from '{}' (sum {})",
-            one_line(&w.column),
-            five_digits(w.sum)
-        ));
-    }
-    match h.precision {
-        Precision::Exact => {}
-        Precision::Mixed => facts.push("mixed precision".into()),
-        Precision::Full => facts.push("full precision".into()),
-    }
     let _ = writeln!(
         page,
         "{}; {} from {}, eigenstream {}",
-        facts.join(", "),
+        treatment(h).join(", "),
         count(rows, "row"),
         count(h.ledger.len() as u64, "file"),
         h.version

@@ -75,21 +75,31 @@ impl ColumnLayout {
             _ => file.find(name, path),
         };
         let mut positions = Positions::in_table(request, find, origin)?;
-        let wanted = positions.project();
-        let (of_file, of_path) = wanted.split_at(wanted.partition_point(|at| *at < file.len()));
-        let read: Vec<FileColumn<'_>> = of_file.iter().map(|at| file.column(*at)).collect();
-        let mut roots: Vec<usize> = read.iter().map(|c| c.root).collect();
-        roots.sort_unstable();
-        roots.dedup();
-        let as_read = of_path.is_empty() && read.iter().all(|c| c.path.is_empty());
-        let nested = |c: &FileColumn<'_>| {
-            BatchColumn::Read(roots.partition_point(|r| *r < c.root), c.path.to_vec())
-        };
-        let from_path = of_path.iter().map(|at| BatchColumn::Key(at - file.len()));
-        let columns = (!as_read).then(|| read.iter().map(nested).chain(from_path).collect());
-        let leaves = read.iter().flat_map(|c| c.leaves.clone());
-        let arrow = (!read.is_empty())
-            .then(|| ProjectionMask::leaves(footer.arrow.parquet_schema(), leaves));
+        let (arrow, columns) = batch_columns(footer, &positions.project());
         Ok(ColumnLayout { positions, direct, vectors, arrow, columns })
     }
+}
+
+/// What arrow's reader reads of the columns at these positions (those of the file, then partition
+/// keys), and what batches are made of, where they are not what it gives.
+fn batch_columns(
+    footer: &Footer,
+    wanted: &[usize],
+) -> (Option<ProjectionMask>, Option<Vec<BatchColumn>>) {
+    let file = footer.file_columns();
+    let (of_file, of_path) = wanted.split_at(wanted.partition_point(|at| *at < file.len()));
+    let read: Vec<FileColumn<'_>> = of_file.iter().map(|at| file.column(*at)).collect();
+    let mut roots: Vec<usize> = read.iter().map(|c| c.root).collect();
+    roots.sort_unstable();
+    roots.dedup();
+    let as_read = of_path.is_empty() && read.iter().all(|c| c.path.is_empty());
+    let nested = |c: &FileColumn<'_>| {
+        BatchColumn::Read(roots.partition_point(|r| *r < c.root), c.path.to_vec())
+    };
+    let keys = of_path.iter().map(|at| BatchColumn::Key(at - file.len()));
+    let columns = (!as_read).then(|| read.iter().map(nested).chain(keys).collect());
+    let leaves = read.iter().flat_map(|c| c.leaves.clone());
+    let mask =
+        (!read.is_empty()).then(|| ProjectionMask::leaves(footer.arrow.parquet_schema(), leaves));
+    (mask, columns)
 }

@@ -188,23 +188,7 @@ impl Scan {
 
     /// The same, the column that groups known by its name.
     fn plan_named<'t>(&self, table: &'t dyn Table) -> Result<ScanPlan<'t>> {
-        let named = matches!(self.keep, Statistics::Labels | Statistics::CovarianceAndLabels);
-        if named && self.labels.is_empty() {
-            return Error::misuse(
-                "⟦for=spca⟧ and scored need labels; name their column with ⟦label⟧",
-            );
-        }
-        if self.precision == Precision::Mixed {
-            return Error::misuse(
-                "⟦precision=mixed⟧ does not go with states, which are exact or full; leave it out",
-            );
-        }
-        if self.precision == Precision::Full && !self.keep.covariance() {
-            return Error::misuse(
-                "⟦precision=full⟧ keeps a factor of the covariance; leave it out, or scan with \
-                 ⟦for=pca,spca⟧",
-            );
-        }
+        self.check()?;
         let folds = match self.folds {
             None => None,
             Some(_) if self.by.is_some() => {
@@ -241,6 +225,24 @@ impl Scan {
         let label_lost = !self.labels.is_empty() && labels.is_none();
         let by = self.by.clone();
         Ok(ScanPlan { plan, kind, labels, folds, seed: self.seed, label_lost, by })
+    }
+
+    /// Refuses options that do not go together.
+    fn check(&self) -> Result<()> {
+        let named = matches!(self.keep, Statistics::Labels | Statistics::CovarianceAndLabels);
+        match self.precision {
+            _ if named && self.labels.is_empty() => {
+                Error::misuse("⟦for=spca⟧ and scored need labels; name their column with ⟦label⟧")
+            }
+            Precision::Mixed => Error::misuse(
+                "⟦precision=mixed⟧ does not go with states, which are exact or full; leave it out",
+            ),
+            Precision::Full if !self.keep.covariance() => Error::misuse(
+                "⟦precision=full⟧ keeps a factor of the covariance; leave it out, or scan with \
+                 ⟦for=pca,spca⟧",
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// A state of no rows yet, for batches of this schema that another engine holds: see
