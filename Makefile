@@ -2,14 +2,15 @@
 
 LOAD = -- --include-ignored --nocapture --test-threads 1 soak fifty_kills
 
-.PHONY: demo test test-slow check bench fuzz soak setup
+.PHONY: demo test test-slow check bench fuzz fuzz-guided soak setup
 
 # Builds the tests in sight, runs them, and tells at the end which could not run on this machine.
 define run_tests
 	cargo test --no-run $(1)
-	@skipped=$$(mktemp); code=0; \
+	@skipped=$$(mktemp); survived=$$(mktemp); code=0; export EIGENSTREAM_SURVIVED=$$survived; \
 	EIGENSTREAM_SKIPPED=$$skipped cargo test --quiet $(1) $(2) || code=$$?; \
-	sort "$$skipped"; echo "$$(wc -l < "$$skipped") tests skipped"; rm -f "$$skipped"; exit $$code
+	sort "$$skipped"; echo "$$(wc -l < "$$skipped") tests skipped"; scripts/survival "$$survived"; \
+	rm -f "$$skipped" "$$survived"; exit $$code
 endef
 
 setup:
@@ -35,6 +36,10 @@ test-slow: setup
 fuzz: export EIGENSTREAM_FUZZ = 1
 fuzz: setup
 	$(call run_tests,--test integration,-- --include-ignored corrupt)
+
+# The three readers under a fuzzer that watches what the code does, SECONDS_EACH (60) seconds each.
+fuzz-guided: setup
+	scripts/fuzz-guided
 
 # Load: thousands of small files, 10,000 row groups, fifty kills; prints its figures (minutes).
 soak: export EIGENSTREAM_SOAK = 1

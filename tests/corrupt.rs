@@ -1,6 +1,7 @@
 //! Flipped, cut and swollen bytes: an error or an answer, never a panic, a hang or a wild
 //! allocation.
 
+use crate::survival::survived;
 use crate::workdir::{Workdir, doubles, fixture};
 use eigenstream::{Dataset, Fit, Model, Nulls, Quiet, State};
 use serde_json::{Value, json};
@@ -77,6 +78,7 @@ fn damaged(bytes: &[u8]) {
         },
     );
     assert!(refused > 0.95, "{refused} refused");
+    survived("mutated models and states", rounds(100, 1_000));
 }
 
 /// A few where tests run all the time, many with `make fuzz`.
@@ -165,6 +167,7 @@ fn damaged_states_are_refused() {
             },
         );
         assert!(refused > 0.9, "{refused} refused");
+        survived("mutated models and states", rounds(few.0, few.1));
     }
 }
 
@@ -242,6 +245,7 @@ fn states_that_contradict_themselves_are_refused() {
         }
         assert!(2 * refused > rounds, "{refused} of {rounds} refused");
         assert!(refused < rounds, "some facts may change without a contradiction");
+        survived("models and states that contradict themselves under a right checksum", rounds);
     }
 }
 
@@ -316,6 +320,7 @@ fn models_that_contradict_themselves_are_refused_or_survive() {
             }
         }
         assert!(4 * refused > rounds, "{name}: {refused} of {rounds} refused");
+        survived("models and states that contradict themselves under a right checksum", rounds);
     }
 }
 
@@ -452,6 +457,7 @@ fn page_checksums_are_believed() {
         }
     }
     assert!(refused > 0, "{refused} refused, {same} the same");
+    survived("bits flipped in Parquet pages with checksums", refused + same);
 }
 
 #[test]
@@ -490,4 +496,5 @@ fn damaged_parquet_is_refused_or_fitted() {
         }
     }
     assert!(refused > 50 && fitted > 5, "{refused} refused, {fitted} fitted");
+    survived("mutated Parquet files", refused + fitted);
 }

@@ -32,6 +32,7 @@ mod skips;
 mod soak;
 mod states;
 mod supervised;
+mod survival;
 mod theory;
 mod widths;
 mod workdir;

@@ -176,8 +176,9 @@ pub(crate) fn open<H: DeserializeOwned>(
     let tensors = SafeTensors::deserialize(bytes).map_err(|e| damaged(e.to_string()))?;
     let blank = json.replacen(&document.checksum, NO_CHECKSUM, 1);
     let views = tensors.iter().collect::<Vec<_>>();
-    if checksum(&blank, views.iter().map(|(name, view)| (*name, view.data()))) != document.checksum
-    {
+    let found = checksum(&blank, views.iter().map(|(name, view)| (*name, view.data())));
+    // A fuzzer does not find checksums, and what they stand before is what it is to try.
+    if found != document.checksum && !cfg!(fuzzing) {
         return Err(damaged("its checksum does not fit its content".into()));
     }
     Ok((document.header, Tensors(tensors)))
