@@ -1,5 +1,8 @@
 //! Numbers and lists as people read them. Enters: values. Leaves: words, for every room's messages.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 /// 4000000 → 4,000,000.
 pub(crate) fn thousands(n: u64) -> String {
     let digits = n.to_string();
@@ -43,6 +46,20 @@ pub(crate) fn constant(x: f64) -> String {
 pub(crate) fn one_line(name: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
     name.chars().map(shown).collect()
+}
+
+/// A path as text that keeps all of it: of one that is not UTF-8, bytes that are none, and the sign
+/// itself, as %XX.
+pub(crate) fn path_text(path: &Path) -> String {
+    if let Some(text) = path.to_str() {
+        return text.into();
+    }
+    let mut text = String::new();
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        text.push_str(&chunk.valid().replace('%', "%25"));
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("%{byte:02X}")));
+    }
+    text
 }
 
 /// 25.2 MB.
@@ -112,6 +129,14 @@ mod tests {
         assert_eq!(shown, ["0.25", "1", "1.5e-9", "3e8"]);
         assert_eq!(one_line("a\nb\u{1b}[31m"), "a\\nb\\u{1b}[31m");
         assert_eq!(one_line("größe"), "größe");
+    }
+
+    #[test]
+    fn paths_that_are_no_text_keep_their_bytes() {
+        let path = |bytes: &[u8]| path_text(Path::new(std::ffi::OsStr::from_bytes(bytes)));
+        assert_eq!(path("größe 5%.parquet".as_bytes()), "größe 5%.parquet");
+        assert_eq!(path(b"a%/b\xff\xc3.parquet"), "a%25/b%FF%C3.parquet");
+        assert_ne!(path(b"b\xfe"), path(b"b\xff"));
     }
 
     #[test]

@@ -21,6 +21,8 @@ mod oracle;
 mod partitions;
 mod pipelines;
 mod places;
+mod planted;
+mod races;
 mod readme;
 mod residuals;
 mod row_nulls;

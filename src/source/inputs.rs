@@ -6,6 +6,7 @@
 
 use crate::error::{Error, Place, Result};
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -20,10 +21,10 @@ pub(crate) struct Input {
 }
 
 /// Finds the files, or says which argument names none.
-pub(crate) fn expand(data: &[String]) -> Result<Vec<Input>> {
+pub(crate) fn expand<P: AsRef<OsStr>>(data: &[P]) -> Result<Vec<Input>> {
     let mut inputs = Vec::new();
     for argument in data {
-        let mut found = expand_one(argument)?;
+        let mut found = expand_one(argument.as_ref())?;
         found.sort();
         inputs.extend(found);
     }
@@ -45,7 +46,7 @@ pub(super) fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
-fn expand_one(argument: &str) -> Result<Vec<Input>> {
+fn expand_one(argument: &OsStr) -> Result<Vec<Input>> {
     let path = Path::new(argument);
     if path.is_dir() {
         let found = walk(path, path)?;
@@ -60,6 +61,8 @@ fn expand_one(argument: &str) -> Result<Vec<Input>> {
     if path.exists() {
         return Ok(vec![single(path)]);
     }
+    // Globs are text.
+    let argument = argument.to_str().unwrap_or_default();
     not_elsewhere(argument)?;
     if !is_glob(argument) {
         let source = rustix::io::Errno::NOENT.into();
