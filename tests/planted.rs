@@ -239,6 +239,8 @@ fn names_that_are_no_text_work() {
     dir.ok(&["transform", "m", "d", "-o", "out", "--quiet"]);
     let out = dir.path("out").join(OsStr::from_bytes(b"b\xff.parquet"));
     assert!(out.is_file());
+    let globbed = dir.ok(&["fit", "d/*.parquet", "--exclude", "id", "-o", "m"]);
+    assert!(globbed.stderr.contains("2,000 rows in 2 files"), "{}", globbed.stderr);
     // As arguments, and as outputs of every kind.
     let odd = |end: &str| OsStr::from_bytes(&[b"o\xfe", end.as_bytes()].concat()).to_os_string();
     for (words, end) in [

@@ -87,6 +87,20 @@ fn planned<'t>(args: &FitArgs, fit: &Fit, data: &'t Dataset, talk: &Talk) -> Res
     Ok(plan)
 }
 
+/// Refuses what does not go with `--state` and `--checkpoint`.
+fn check_by_state(args: &FitArgs, fit: &Fit) -> Result<()> {
+    if fit.basis.is_some() {
+        return Error::misuse("--basis does not go with --state and --checkpoint");
+    }
+    if fit.precision == Precision::Mixed {
+        return Error::misuse("--precision mixed does not go with --state and --checkpoint");
+    }
+    match args.state.as_ref().is_some_and(|state| same_file(state, &args.output)) {
+        true => Error::misuse("--state would be replaced by its model; name another -o"),
+        false => Ok(()),
+    }
+}
+
 /// `--state` and `--checkpoint`: a scan, then a model of the state.
 fn by_state(
     args: &FitArgs,
@@ -94,15 +108,7 @@ fn by_state(
     dataset: Dataset,
     talk: &Talk,
 ) -> Result<(Model, Option<Checkpoint>)> {
-    if fit.basis.is_some() {
-        return Error::misuse("--basis does not go with --state and --checkpoint");
-    }
-    if fit.precision == Precision::Mixed {
-        return Error::misuse("--precision mixed does not go with --state and --checkpoint");
-    }
-    if args.state.as_ref().is_some_and(|state| same_file(state, &args.output)) {
-        return Error::misuse("--state would be replaced by its model; name another -o");
-    }
+    check_by_state(args, fit)?;
     let kept = args.state.iter().map(PathBuf::as_path);
     let results: Vec<&Path> = kept.chain([args.output.as_path()]).collect();
     let checkpoint = args.checkpoint.apart_from(&results)?;

@@ -4,6 +4,7 @@
 //! glob only happens to match, are passed over, as Spark and Hive do (`_SUCCESS`, `._part.crc`, our
 //! own temporary files).
 
+use super::globs;
 use crate::error::{Error, Place, Result};
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -80,15 +81,8 @@ fn expand_one(argument: &OsStr) -> Result<Vec<Input>> {
 /// The files that a glob matches, those in directories that it matches too, and how many matches
 /// were passed over.
 fn globbed(argument: &str) -> Result<(Vec<Input>, usize)> {
-    let matches =
-        glob::glob(argument).map_err(|e| Error::Misuse(format!("'{argument}' is no glob: {e}")))?;
     let (mut found, mut passed_over) = (Vec::new(), 0);
-    for entry in matches {
-        let path = entry.map_err(|e| Error::Io {
-            action: "list",
-            path: e.path().into(),
-            source: e.into(),
-        })?;
+    for path in globs::matching(argument)? {
         if is_hidden(&path, argument) {
             passed_over += 1;
         } else if path.is_dir() {
