@@ -1,6 +1,6 @@
 # Two commands do everything on a fresh machine: make demo, make test.
 
-LOAD = -- --include-ignored --nocapture --test-threads 1 soak fifty_kills
+LOAD = -- --include-ignored --nocapture --test-threads 1 soak fifty_kills races
 
 .PHONY: demo test test-slow check bench fuzz fuzz-guided soak setup
 
@@ -41,7 +41,7 @@ fuzz: setup
 fuzz-guided: setup
 	scripts/fuzz-guided
 
-# Load: thousands of small files, 10,000 row groups, fifty kills; prints its figures (minutes).
+# Load: thousands of small files, 10,000 row groups, kills, races; prints its figures (minutes).
 soak: export EIGENSTREAM_SOAK = 1
 soak: setup
 	$(call run_tests,--test integration,$(LOAD))

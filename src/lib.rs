@@ -139,9 +139,10 @@ pub use source::{
     Labels, MissingCell, Nulls, OpenedReader, Precision, ReadCost, ReadRequest, ReaderTable,
     Source, Table, Tally, Unit, Values, WholeLabels, WidenedColumn, matrix_batch,
 };
+pub use staged::Waiting;
 pub use state::{
     About, Checkpoint, CheckpointProgress, FoldChoice, Group, GroupStates, Scan, ScanPlan, State,
-    StateLabels, Statistics,
+    StateFile, StateLabels, Statistics,
 };
 
 /// The page about the library: its blocks are run.

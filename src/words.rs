@@ -1,5 +1,7 @@
 //! Numbers and lists as people read them. Enters: values. Leaves: words, for every room's messages.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// 4000000 → 4,000,000.
@@ -84,6 +86,20 @@ pub(crate) fn short(name: &str, most: usize) -> String {
     cut + "…"
 }
 
+/// A path as text that keeps all of it: of one that is not UTF-8, bytes that are none, and the sign
+/// itself, as %XX.
+pub(crate) fn path_text(path: &Path) -> String {
+    if let Some(text) = path.to_str() {
+        return text.into();
+    }
+    let mut text = String::new();
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        text.push_str(&chunk.valid().replace('%', "%25"));
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("%{byte:02X}")));
+    }
+    text
+}
+
 /// 25.2 MB.
 pub(crate) fn bytes(bytes: u64) -> String {
     let b = bytes as f64;
@@ -156,6 +172,14 @@ mod tests {
         assert_eq!(short("名前名前", 8), "名前名前");
         assert_eq!(short("名前名前名", 8), "名前名…");
         assert_eq!(short("a\nb", 8), "a\\nb");
+    }
+
+    #[test]
+    fn paths_that_are_no_text_keep_their_bytes() {
+        let path = |bytes: &[u8]| path_text(Path::new(std::ffi::OsStr::from_bytes(bytes)));
+        assert_eq!(path("größe 5%.parquet".as_bytes()), "größe 5%.parquet");
+        assert_eq!(path(b"a%/b\xff\xc3.parquet"), "a%25/b%FF%C3.parquet");
+        assert_ne!(path(b"b\xfe"), path(b"b\xff"));
     }
 
     #[test]

@@ -30,13 +30,13 @@ fn with_data(rows: &str) -> Workdir {
 }
 
 /// A signal to a child.
-fn strike(child: &Child, signal: i32) {
+pub fn strike(child: &Child, signal: i32) {
     // SAFETY: a signal to our own child, which has not been waited for.
     assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
 }
 
 /// Waits until something is seen while the child runs; false when the child was done before.
-fn seen(child: &mut Child, there: impl Fn() -> bool) -> bool {
+pub fn seen(child: &mut Child, there: impl Fn() -> bool) -> bool {
     loop {
         if child.try_wait().unwrap().is_some() {
             return false;
@@ -50,7 +50,7 @@ fn seen(child: &mut Child, there: impl Fn() -> bool) -> bool {
 
 /// Tries until a run was caught in the middle. A quick disk or a busy machine needs more tries, so
 /// what ends them is a time that no number of honest misses takes.
-fn until_caught<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+pub fn until_caught<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     let mut tries = 0;
     while tries < 20 || started.elapsed() < Duration::from_secs(180) {

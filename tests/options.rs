@@ -46,6 +46,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("method", &["pca"]),
     ("model", &["basis"]),
     ("no-center", &[]),
+    ("no-wait", &[]),
     ("permutations", &["3"]),
     ("prefix", &["pc"]),
     ("preimage", &["ridge"]),

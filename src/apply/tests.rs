@@ -312,8 +312,9 @@ fn a_resumed_run_tells_the_whole() {
     let (names, key) = (plan.file_names(&output).unwrap(), plan.key(&output).unwrap());
     let staged = StagedDir::create(&output.path, names, key).unwrap();
     let first = std::fs::read(dir.path().join("a/f0.parquet")).unwrap();
-    staged.create_file(0).unwrap().write_all(&first).unwrap();
-    staged.mark(0);
+    let mut part = staged.create_file(0).unwrap();
+    part.write_all(&first).unwrap();
+    staged.finish_file(0, &part).unwrap();
     staged.killed();
     let listener = Stopper::after(u64::MAX);
     let resumed = plan.write_parquet(&output, &listener).unwrap();

@@ -1,6 +1,6 @@
 //! `fit`: data → a model file, directly or by way of a state.
 
-use super::args::{FitArgs, same_file};
+use super::args::{FitArgs, same_file, waiting};
 use super::plan::{columns_line, passed_over_lines, planning, threads_line};
 use super::scan::describe;
 use super::talk::Talk;
@@ -15,9 +15,10 @@ use crate::solve::supervised::LabelKernel;
 use crate::source::inputs::{check_output, is_parquet};
 use crate::source::{Dataset, Precision, Table};
 use crate::staged::check_file;
-use crate::state::{Checkpoint, Scan, State, Statistics};
-use crate::words::{count, five_digits};
+use crate::state::{Checkpoint, Scan, State, StateFile, Statistics};
+use crate::words::{count, five_digits, path_text};
 use serde_json::json;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -33,7 +34,7 @@ pub(super) fn run(args: &FitArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     let results = [Some(&args.output), args.state.as_ref(), args.checkpoint.checkpoint.as_ref()];
     for out in results.into_iter().flatten() {
         // Only what ends like data is found by the next reading of a directory.
-        let data: &[String] = if is_parquet(out) { &args.fit.data } else { &[] };
+        let data: &[OsString] = if is_parquet(out) { &args.fit.data } else { &[] };
         dataset.refuse_output(data, out)?;
     }
     args.scores_out.iter().try_for_each(|out| dataset.refuse_output(&args.fit.data, out))?;
@@ -98,7 +99,10 @@ fn by_state(
     typed: &Typed,
 ) -> Result<(Model, Option<Checkpoint>)> {
     let checkpoint = check_by_state(args, fit)?;
-    let old = args.state.as_deref().filter(|p| p.exists()).map(State::load).transpose()?;
+    // Until it is written back: what another run adds meanwhile would be lost.
+    let lock = |path: &PathBuf| StateFile::lock(path, waiting(args.no_wait), talk);
+    let file = args.state.as_ref().map(lock).transpose()?;
+    let old = file.as_ref().map(StateFile::load).transpose()?.flatten();
     let fit = &match &old {
         None => fit.with_names(&dataset)?,
         Some(state) => state.fit_of_more(fit, args.fit.nulls, &dataset)?,
@@ -122,8 +126,8 @@ fn by_state(
             scan.run_onto(old, checkpoint.as_ref(), talk)?
         }
     };
-    if let Some(path) = &args.state {
-        state.save(path)?;
+    if let (Some(file), Some(path)) = (file, &args.state) {
+        file.save(&state)?;
         talk.say(format!("{}: {}", path.display(), describe(&state)));
     }
     Ok((state.solve(&of_state, talk)?, checkpoint))
@@ -169,9 +173,7 @@ fn new_data(
     if new.is_empty() {
         return Ok(None);
     }
-    let escaped =
-        |at: &usize| glob::Pattern::escape(&dataset.inputs()[*at].path.display().to_string());
-    Dataset::from_paths(&new.iter().map(escaped).collect::<Vec<_>>()).map(Some)
+    dataset.only(&new).map(Some)
 }
 
 /// What is about to be read.
@@ -199,7 +201,7 @@ pub(super) fn tell_saved(model: &Model, path: &Path, seconds: Option<f64>, talk:
 /// What `--json` tells of a model.
 pub(super) fn summary(model: &Model, path: &Path) -> serde_json::Value {
     json!({
-        "model": path,
+        "model": path_text(path),
         "n_rows": model.header.n_rows,
         "n_features": model.n_features(),
         "n_components": model.n_components(),

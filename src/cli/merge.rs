@@ -1,6 +1,6 @@
 //! `merge`: states → one state.
 
-use super::args::MergeArgs;
+use super::args::{MergeArgs, waiting};
 use super::scan::describe;
 use super::solve::within;
 use super::talk::Talk;
@@ -8,11 +8,11 @@ use super::writing;
 use crate::error::{Error, Result};
 use crate::listen::{Listener, Stage, Watch};
 use crate::note::Note;
-use crate::staged::check_file;
-use crate::state::State;
+use crate::state::{State, StateFile};
 
 pub(super) fn run(args: &MergeArgs, talk: &Talk) -> Result<()> {
-    check_file(&args.output)?;
+    // It may be one of them: what is read is what is replaced.
+    let output = StateFile::lock(&args.output, waiting(args.no_wait), talk)?;
     let mut states = args.states.iter();
     let first = states.next().ok_or_else(|| Error::Misuse("there is nothing to merge".into()))?;
     let mut all = State::load(first)?;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &MergeArgs, talk: &Talk) -> Result<()> {
         watch.advance(1, 0)?;
     }
     drop(watch);
-    talk.during(writing(&args.output), || all.save(&args.output))?;
+    talk.during(writing(&args.output), || output.save(&all))?;
     talk.say(format!("{}: {}", args.output.display(), describe(&all)));
     Ok(())
 }

@@ -22,6 +22,7 @@ use crate::source::Dataset;
 use crate::words::one_line;
 use crate::{staged, workers};
 use args::{Cli, Command};
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -109,7 +110,7 @@ fn phrase(sentence: &str) -> String {
 }
 
 /// The files that were named, as far as their footers tell.
-fn open(data: &[String], talk: &Talk) -> Result<Dataset> {
+fn open(data: &[OsString], talk: &Talk) -> Result<Dataset> {
     talk.during("reading footers", || Dataset::from_paths(data))
 }
 

@@ -5,14 +5,13 @@ use super::fit::announce;
 use super::talk::Talk;
 use super::typed::Typed;
 use super::{open, print_json, writing};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::listen::{Stage, Watch};
 use crate::note::Note;
-use crate::staged::{StagedDir, check_file};
+use crate::staged::{StagedDir, check_dir, check_file};
 use crate::state::{Group, ScanPlan, State};
-use crate::words::count;
+use crate::words::{count, path_text};
 use serde_json::json;
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -27,6 +26,7 @@ pub(super) fn run(args: &ScanArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     scan.check()?;
     dataset.refuse_output(&args.data, &args.output)?;
     if args.by.is_some() {
+        check_dir(&args.output)?;
         return groups(args, &scan, talk, started);
     }
     check_file(&args.output)?;
@@ -41,7 +41,7 @@ pub(super) fn run(args: &ScanArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     match args.json {
         false => Ok(()),
         true => print_json(&json!({
-            "state": args.output,
+            "state": path_text(&args.output),
             "rows": state.rows(),
             "seconds": seconds,
             "about": state.about,
@@ -81,11 +81,8 @@ fn groups(args: &ScanArgs, scan: &ScanPlan<'_>, talk: &Talk, started: Instant) -
     let watch = Watch::new(talk, stage);
     states.each(|state| {
         rows += state.rows();
-        let target = staged.target(index);
-        let mut file = staged.create_file(index)?;
+        staged.write_file(index, &state.to_bytes()?)?;
         index += 1;
-        let written = file.write_all(&state.to_bytes()?).and_then(|()| file.sync_all());
-        written.map_err(Error::io("write", target))?;
         watch.advance(1, 0)
     })?;
     drop(watch);
@@ -96,7 +93,7 @@ fn groups(args: &ScanArgs, scan: &ScanPlan<'_>, talk: &Talk, started: Instant) -
     match args.json {
         false => Ok(()),
         true => print_json(&json!({
-            "states": args.output,
+            "states": path_text(&args.output),
             "by": column,
             "n_groups": index,
             "rows": rows,

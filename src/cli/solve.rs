@@ -14,11 +14,10 @@ use crate::model::Model;
 use crate::note::Note;
 use crate::solve::rules::Components;
 use crate::solve::scoring::Keep;
-use crate::staged::{StagedDir, check_file};
+use crate::staged::{StagedDir, check_dir, check_file};
 use crate::state::{FoldChoice, State};
 use crate::words::{count, five_digits};
 use serde_json::json;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &SolveArgs, talk: &Talk, typed: &Typed) -> Result<()> {
@@ -95,6 +94,7 @@ fn by_folds(
 }
 
 fn directory(args: &SolveArgs, fit: &Fit, talk: &Talk) -> Result<()> {
+    check_dir(&args.output)?;
     let paths = state_files(&args.state)?;
     let mut solved: Vec<(PathBuf, Model)> = Vec::new();
     let watch = Watch::new(talk, Stage::new("solving", "states", paths.len() as u64));
@@ -125,9 +125,7 @@ fn directory(args: &SolveArgs, fit: &Fit, talk: &Talk) -> Result<()> {
     let staged = StagedDir::create(&args.output, names, None)?;
     let mut models = Vec::new();
     for (i, (_, model)) in solved.iter().enumerate() {
-        let mut file = staged.create_file(i)?;
-        let written = file.write_all(&model.to_bytes()?).and_then(|()| file.sync_all());
-        written.map_err(Error::io("write", staged.target(i)))?;
+        staged.write_file(i, &model.to_bytes()?)?;
         models.push(summary(model, &staged.target(i)));
     }
     staged.commit()?;

@@ -6,7 +6,7 @@ use super::{open, print_json};
 use crate::apply::{ApplyPlan, ApplySummary};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::words::count;
+use crate::words::{count, path_text};
 use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
@@ -46,7 +46,7 @@ pub(super) fn write(plan: &ApplyPlan<'_, '_>, output: &OutputArgs, talk: &Talk) 
 
 fn summary(done: &ApplySummary, output: &OutputArgs, seconds: f64) -> serde_json::Value {
     json!({
-        "output": output.output,
+        "output": path_text(&output.output),
         "n_files": done.files,
         "n_files_kept": done.files_kept,
         "n_components": done.components,

@@ -12,7 +12,9 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The layout this program writes. Older ones stay readable.
@@ -142,6 +144,21 @@ pub(crate) fn save(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut staged = StagedFile::create(path)?;
     staged.file().write_all(bytes).map_err(Error::io("write", path))?;
     staged.commit()
+}
+
+/// The bytes of a file. A pipe is refused: it would be waited for.
+pub(crate) fn read(content: Content, path: &Path) -> Result<Vec<u8>> {
+    let failed = || Error::io("open", path);
+    let flags = libc::O_NONBLOCK;
+    let mut file = File::options().read(true).custom_flags(flags).open(path).map_err(failed())?;
+    let found = file.metadata().map_err(failed())?;
+    if !found.is_file() && !found.is_dir() {
+        let problem = format!("is a device or pipe; a {} is a regular file", content.name());
+        return Err(Error::model(path, problem));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(failed())?;
+    Ok(bytes)
 }
 
 /// Takes a container apart; the error is what is wrong with it.

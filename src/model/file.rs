@@ -25,7 +25,7 @@ impl Model {
     /// Reads a model.
     pub fn load(path: impl AsRef<Path>) -> Result<Model> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(Error::io("open", path))?;
+        let bytes = container::read(Content::Model, path)?;
         Model::opened(&bytes).map_err(|problem| Error::model(path, problem))
     }
 

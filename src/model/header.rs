@@ -10,6 +10,7 @@ use crate::solve::{Certificate, Solution};
 use crate::source::block::Precision;
 use crate::source::labels::ClassValue;
 use crate::source::{Features, InputInfo, Nulls, Table};
+use crate::words::path_text;
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -344,7 +345,7 @@ impl InputEntry {
     /// One entry per file.
     pub fn of(table: &dyn Table) -> Vec<InputEntry> {
         let entry = |f: &InputInfo| InputEntry {
-            path: f.path.display().to_string(),
+            path: path_text(&f.path),
             size: f.size,
             rows: f.rows,
             footer_hash: format!("{:016x}", f.footer_hash),

@@ -282,6 +282,8 @@ pub enum Note {
     },
     /// Files that a state has already were passed over.
     KnownFiles(u64),
+    /// Another run is changing this file, and is waited for.
+    WaitingFor(String),
     /// A file was added whose name is in the state with other content.
     AnotherOfThatName(String),
     /// A state whose inputs are all there already was passed over.
@@ -372,6 +374,7 @@ impl Note {
             | Note::Iterated { .. }
             | Note::Resumed { .. }
             | Note::KnownFiles(_)
+            | Note::WaitingFor(_)
             | Note::KnownState(_)
             | Note::AnotherOfThatName(_)
             | Note::GroupsSwapped { .. }

@@ -330,6 +330,7 @@ impl Note {
                 "{path} is in the state with other content, which stays in the sums; if it was \
                  overwritten, take that out with subtract and a state of the old content"
             ),
+            Note::WaitingFor(path) => format!("waiting for another run that writes {path}"),
             Note::KnownState(path) => {
                 format!("{path}: all its inputs are there already, passed over")
             }

@@ -8,7 +8,7 @@ use super::Sink;
 use crate::error::{Error, Result};
 use crate::source::footer::Footer;
 use crate::source::inputs;
-use crate::staged::{StagedDir, StagedFile};
+use crate::staged::{PartFile, StagedDir, StagedFile};
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
@@ -287,7 +287,7 @@ pub(crate) struct ParquetSink {
     path: PathBuf,
     schema: SchemaRef,
     properties: WriterProperties,
-    writer: Option<SerializedFileWriter<BufWriter<File>>>,
+    writer: Option<SerializedFileWriter<BufWriter<PartFile>>>,
     /// A second handle of the open file, to sync it by, and bytes written since it last was.
     syncing: Option<(File, usize)>,
     /// Output files that have been started.
@@ -355,7 +355,8 @@ impl ParquetSink {
             self.close()?;
             let file = match &mut self.target {
                 ParquetTarget::One(staged) => {
-                    staged.file().try_clone().map_err(Error::io("write", &self.path))?
+                    let file = staged.file().try_clone();
+                    PartFile::unmarked(file.map_err(Error::io("write", &self.path))?)
                 }
                 ParquetTarget::Each(staged) if staged.complete()[self.started] => {
                     self.started += 1;
@@ -366,7 +367,7 @@ impl ParquetSink {
                     staged.create_file(self.started)?
                 }
             };
-            self.syncing = file.try_clone().ok().map(|f| (f, 0));
+            self.syncing = file.file().try_clone().ok().map(|f| (f, 0));
             let writer = ArrowWriter::try_new(
                 BufWriter::new(file),
                 self.schema.clone(),
@@ -398,11 +399,10 @@ impl ParquetSink {
         let buffered = writer.into_inner().map_err(self.failed())?;
         let file =
             buffered.into_inner().map_err(|e| Error::io("write", &self.path)(e.into_error()))?;
-        file.sync_all().map_err(Error::io("write", &self.path))?;
-        if let ParquetTarget::Each(staged) = &self.target {
-            staged.mark(self.started - 1);
+        match &self.target {
+            ParquetTarget::One(_) => file.file().sync_all().map_err(Error::io("write", &self.path)),
+            ParquetTarget::Each(staged) => staged.finish_file(self.started - 1, &file),
         }
-        Ok(())
     }
 }
 

@@ -5,11 +5,13 @@
 //! footers are equal, as those without statistics are. Held: the bytes that are hashed, a file of
 //! at most [`WHOLE`] bytes or a sample.
 
+pub use crate::staged::FileStamp;
+
 use crate::error::{Error, Result};
 use ::parquet::file::metadata::ParquetMetaData;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::hash::Hasher;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// A file of at most so many bytes is hashed as a whole.
@@ -20,41 +22,6 @@ const CHUNKS: usize = 256;
 
 /// Bytes at either end of a chunk.
 const SAMPLE: u64 = 256;
-
-/// Which file it is, and when it was written last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FileStamp {
-    /// The file system.
-    pub device: u64,
-    /// The file there.
-    pub inode: u64,
-    /// Bytes.
-    pub size: u64,
-    /// Seconds and nanoseconds of its last change.
-    pub modified: (i64, i64),
-}
-
-impl FileStamp {
-    /// As the file system says.
-    pub(crate) fn of(found: &Metadata) -> FileStamp {
-        FileStamp {
-            device: found.dev(),
-            inode: found.ino(),
-            size: found.len(),
-            modified: (found.mtime(), found.mtime_nsec()),
-        }
-    }
-
-    /// Of an open file.
-    pub(crate) fn of_file(file: &File, path: &Path) -> Result<FileStamp> {
-        file.metadata().map(|found| FileStamp::of(&found)).map_err(Error::io("read", path))
-    }
-
-    /// True when they are of one file, whenever it was written.
-    pub(crate) fn is_same_file(&self, other: &FileStamp) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
-    }
-}
 
 /// xxHash64 of bytes of the data pages.
 pub(super) fn data_hash(

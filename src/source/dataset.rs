@@ -18,6 +18,9 @@ use super::{Source, read_cost};
 use crate::error::{Error, Place, Result};
 use arrow_schema::{Schema, SchemaRef};
 use std::collections::HashSet;
+use std::ffi::OsStr;
+#[cfg(feature = "cli")]
+use std::ffi::OsString;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -63,9 +66,16 @@ pub struct Dataset {
 
 impl Dataset {
     /// Files, globs and directories as people write them.
-    pub fn from_paths<P: AsRef<str>>(data: &[P]) -> Result<Dataset> {
-        let data: Vec<String> = data.iter().map(|path| path.as_ref().to_string()).collect();
-        Dataset::open(&inputs::expand(&data)?)
+    pub fn from_paths<P: AsRef<OsStr>>(data: &[P]) -> Result<Dataset> {
+        Dataset::open(&inputs::expand(data)?)
+    }
+
+    /// Some of its files, opened again.
+    #[cfg(feature = "cli")]
+    pub(crate) fn only(&self, files: &[usize]) -> Result<Dataset> {
+        let input =
+            |file: &InputInfo| Input { path: file.path.clone(), relative: file.relative.clone() };
+        Dataset::open(&files.iter().map(|at| input(&self.files[*at])).collect::<Vec<_>>())
     }
 
     /// Reads the footer of every input.
@@ -155,7 +165,7 @@ impl Dataset {
     /// Refuses an output that would replace an input, or that a later reading of the same directory
     /// would find.
     #[cfg(feature = "cli")]
-    pub(crate) fn refuse_output(&self, data: &[String], out: &Path) -> Result<()> {
+    pub(crate) fn refuse_output(&self, data: &[OsString], out: &Path) -> Result<()> {
         refuse_replacing(&self.files, out)?;
         let full = |path: &Path| std::fs::canonicalize(path).ok();
         let parent = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -164,16 +174,16 @@ impl Dataset {
             true => full(Path::new(".")),
             false => full(dir),
         });
-        let inside = |dir: &&String| {
-            let dir = Path::new(dir);
+        let inside = |dir: &&Path| {
             let within = |p: &Path| full(dir).is_some_and(|d| p.starts_with(d));
             dir.is_dir() && parent.as_deref().is_some_and(within)
         };
-        match data.iter().find(inside) {
+        match data.iter().map(Path::new).find(inside) {
             Some(dir) => Error::misuse(format!(
-                "{} is inside the input directory {dir}, whose next reading would find it; \
-                 choose another ⟦output⟧",
-                out.display()
+                "{} is inside the input directory {}, whose next reading would find it; choose \
+                 another ⟦output⟧",
+                out.display(),
+                dir.display()
             )),
             None => Ok(()),
         }

@@ -4,8 +4,10 @@
 //! glob only happens to match, are passed over, as Spark and Hive do (`_SUCCESS`, `._part.crc`, our
 //! own temporary files).
 
+use super::globs;
 use crate::error::{Error, Place, Result};
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -20,10 +22,10 @@ pub(crate) struct Input {
 }
 
 /// Finds the files, or says which argument names none.
-pub(crate) fn expand(data: &[String]) -> Result<Vec<Input>> {
+pub(crate) fn expand<P: AsRef<OsStr>>(data: &[P]) -> Result<Vec<Input>> {
     let mut inputs = Vec::new();
     for argument in data {
-        let mut found = expand_one(argument)?;
+        let mut found = expand_one(argument.as_ref())?;
         found.sort();
         inputs.extend(found);
     }
@@ -45,7 +47,7 @@ pub(super) fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
-fn expand_one(argument: &str) -> Result<Vec<Input>> {
+fn expand_one(argument: &OsStr) -> Result<Vec<Input>> {
     let path = Path::new(argument);
     if path.is_dir() {
         let found = walk(path, path)?;
@@ -60,6 +62,8 @@ fn expand_one(argument: &str) -> Result<Vec<Input>> {
     if path.exists() {
         return Ok(vec![single(path)]);
     }
+    // Globs are text.
+    let argument = argument.to_str().unwrap_or_default();
     not_elsewhere(argument)?;
     if !is_glob(argument) {
         let source = rustix::io::Errno::NOENT.into();
@@ -77,15 +81,8 @@ fn expand_one(argument: &str) -> Result<Vec<Input>> {
 /// The files that a glob matches, those in directories that it matches too, and how many matches
 /// were passed over.
 fn globbed(argument: &str) -> Result<(Vec<Input>, usize)> {
-    let matches =
-        glob::glob(argument).map_err(|e| Error::Misuse(format!("'{argument}' is no glob: {e}")))?;
     let (mut found, mut passed_over) = (Vec::new(), 0);
-    for entry in matches {
-        let path = entry.map_err(|e| Error::Io {
-            action: "list",
-            path: e.path().into(),
-            source: e.into(),
-        })?;
+    for path in globs::matching(argument)? {
         if is_hidden(&path, argument) {
             passed_over += 1;
         } else if path.is_dir() {

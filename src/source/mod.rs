@@ -24,6 +24,7 @@ mod densify;
 mod direct;
 mod features;
 pub(crate) mod footer;
+mod globs;
 mod grid;
 mod gzip;
 mod id_columns;

@@ -37,6 +37,7 @@
 mod agree;
 mod checkpoint;
 mod cross_validate;
+mod file;
 mod groups;
 mod inputs;
 mod more;
@@ -45,6 +46,7 @@ mod solve;
 
 pub use checkpoint::Checkpoint;
 pub use cross_validate::FoldChoice;
+pub use file::StateFile;
 pub use groups::GroupStates;
 pub use scan::{Scan, ScanPlan, Statistics};
 
@@ -357,7 +359,7 @@ impl State {
     /// Reads a state.
     pub fn load(path: impl AsRef<Path>) -> Result<State> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(Error::io("open", path))?;
+        let bytes = container::read(Content::State, path)?;
         State::opened(&bytes).map_err(|problem| Error::model(path, problem))
     }
 }

@@ -5,6 +5,7 @@ use super::{NameList, ResourceArgs};
 use crate::apply::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, RowNulls, Transform};
 use crate::sink::{Compression, ParquetOutput};
 use clap::Args;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Where output rows go and how. Shared by `transform` and `reconstruct`.
@@ -80,7 +81,7 @@ pub(crate) struct TransformArgs {
 
     /// Parquet files, globs, or directories.
     #[arg(required = true, value_name = "DATA")]
-    pub(crate) data: Vec<String>,
+    pub(crate) data: Vec<OsString>,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -125,7 +126,7 @@ pub(crate) struct ReconstructArgs {
 
     /// Parquet files, globs, or directories: rows, or scores with --from-scores.
     #[arg(required = true, value_name = "DATA")]
-    pub(crate) data: Vec<String>,
+    pub(crate) data: Vec<OsString>,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,

@@ -13,6 +13,7 @@ use crate::listen::Listener;
 use crate::model::Model;
 use crate::source::{Nulls, Precision};
 use clap::{Args, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Which rows and columns, and what is done to them. Shared by `plan` and `fit`.
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 pub(crate) struct FitSpec {
     /// Parquet files, globs, or directories (read recursively, sorted by path).
     #[arg(required = true, value_name = "DATA")]
-    pub(crate) data: Vec<String>,
+    pub(crate) data: Vec<OsString>,
 
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -193,6 +194,10 @@ pub(crate) struct FitArgs {
     #[arg(long, requires = "state")]
     pub(crate) skip_known: bool,
 
+    /// Of --state: fail, rather than wait, while another run is changing it.
+    #[arg(long, requires = "state")]
+    pub(crate) no_wait: bool,
+
     /// Write the score of every feature: feature, score, rank, kept.
     #[arg(long, value_name = "PARQUET")]
     pub(crate) scores_out: Option<PathBuf>,
@@ -210,7 +215,7 @@ pub(crate) struct FitArgs {
 pub(crate) struct HsicArgs {
     /// Parquet files, globs, or directories.
     #[arg(required = true, value_name = "DATA")]
-    pub(crate) data: Vec<String>,
+    pub(crate) data: Vec<OsString>,
 
     /// Label columns: names or globs, comma-separated.
     #[arg(long, value_name = "COLS", required_unless_present = "label_data")]

@@ -11,7 +11,7 @@ use crate::model::Method;
 use crate::solve::Form;
 use crate::solve::rules::Components;
 use crate::solve::scoring::{Keep, Score};
-use crate::staged::check_file;
+use crate::staged::{Waiting, check_file};
 use crate::state::Checkpoint;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
@@ -319,6 +319,11 @@ impl CheckpointArgs {
         let every = Duration::from_secs(self.checkpoint_seconds);
         Ok(Some(Checkpoint { path: path.clone(), every }))
     }
+}
+
+/// `--no-wait`.
+pub(crate) fn waiting(no_wait: bool) -> Waiting {
+    if no_wait { Waiting::Fail } else { Waiting::Wait }
 }
 
 /// True when two paths name the same file, also one that is not there yet.

@@ -8,7 +8,10 @@ use crate::fit::{GivenLabels, LabelOptions, read_kernel_matrix};
 use crate::listen::Listener;
 use crate::solve::supervised::LabelKernel;
 use crate::source::Dataset;
+use crate::words::path_text;
 use clap::Args;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The kernel over labels. Shared by `plan`, `fit` and `hsic`.
@@ -34,7 +37,7 @@ pub(crate) struct LabelArgs {
     /// Of --label-kernel precomputed: Parquet with the matrix of the kernel over labels, n rows of
     /// n numbers in the order of the data.
     #[arg(long, value_name = "DATA")]
-    pub(crate) label_data: Vec<String>,
+    pub(crate) label_data: Vec<OsString>,
 
     /// Numeric labels are classes: equal or not.
     #[arg(long)]
@@ -81,6 +84,8 @@ impl LabelArgs {
             );
         }
         let matrix = read_kernel_matrix(&Dataset::from_paths(&self.label_data)?, memory, listener)?;
-        Ok(Some(GivenLabels { name: self.label_data.join(", "), matrix: Arc::new(matrix) }))
+        let names: Vec<String> =
+            self.label_data.iter().map(|path| path_text(Path::new(path))).collect();
+        Ok(Some(GivenLabels { name: names.join(", "), matrix: Arc::new(matrix) }))
     }
 }

@@ -12,7 +12,7 @@ pub(crate) use apply::{OutputArgs, ReconstructArgs, TransformArgs};
 pub(crate) use fit::{FitArgs, HsicArgs, PlanArgs};
 pub(crate) use groups::{
     ApproximationArgs, CheckpointArgs, ColumnArgs, KernelArgs, ModelArgs, ResourceArgs, ScoreArgs,
-    same_file,
+    same_file, waiting,
 };
 pub(crate) use labels::LabelArgs;
 pub(crate) use names::{ColumnName, NameList};

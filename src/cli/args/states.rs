@@ -8,6 +8,7 @@ use crate::solve::supervised::LabelKernel;
 use crate::source::{Nulls, Precision};
 use crate::state::{Scan, Statistics};
 use clap::{Args, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// `--for`: what a state keeps.
@@ -26,7 +27,7 @@ pub(crate) enum Statistic {
 pub(crate) struct ScanArgs {
     /// Parquet files, globs, or directories (read recursively, sorted by path).
     #[arg(required = true, value_name = "DATA")]
-    pub(crate) data: Vec<String>,
+    pub(crate) data: Vec<OsString>,
 
     /// The state file to write; with --by a directory.
     #[arg(short, long, value_name = "STATE")]
@@ -132,6 +133,10 @@ pub(crate) struct MergeArgs {
     /// Pass states over whose inputs are all in those before them.
     #[arg(long)]
     pub(crate) skip_known: bool,
+
+    /// Fail, rather than wait, while another run is changing the file to write.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
 }
 
 /// `subtract`.
@@ -148,6 +153,10 @@ pub(crate) struct SubtractArgs {
     /// The state file to write.
     #[arg(short, long, value_name = "STATE")]
     pub(crate) output: PathBuf,
+
+    /// Fail, rather than wait, while another run is changing the file to write.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
 }
 
 /// `solve`.
