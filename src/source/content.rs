@@ -1,9 +1,9 @@
-//! By what a file is known again: where it is on the disk while it is read, and what is in it after.
+//! By what a file is known again: where it is on the disk while it is read, what is in it after.
 //!
-//! Enters: an open file and its footer. Leaves: a [`FileStamp`], which changes when the file is
-//! replaced or written to, and a hash of bytes of its data pages, which tells two files apart whose
-//! footers are equal, as those without statistics are. Held: the bytes that are hashed, a file of
-//! at most [`WHOLE`] bytes or a sample.
+//! Enters: an open file and its footer. Leaves: a hash of bytes of its data pages, which tells two
+//! files apart whose footers are equal, as those without statistics are; beside a [`FileStamp`],
+//! which changes when the file is replaced or written to. Held: the bytes that are hashed, a file
+//! of at most [`WHOLE`] bytes or a sample.
 
 pub use crate::staged::FileStamp;
 

@@ -95,8 +95,7 @@ mod tests {
         let all = ["a.parquet", "x/b.parquet", "x/y/c.parquet"].map(Path::new);
         assert_eq!(found("**/*.parquet"), [&all[..], &[odd]].concat());
         assert_eq!(found("**/c.parquet"), [all[2]]);
-        assert_eq!(found("none/*"), [Path::new(""); 0]);
-        assert_eq!(found("a.parquet/*"), [Path::new(""); 0]);
+        assert!(found("none/*").is_empty() && found("a.parquet/*").is_empty());
         let said = matching("a[").unwrap_err().to_string();
         assert!(said.starts_with("'a[' is no glob: "), "{said}");
     }
