@@ -25,6 +25,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
+use std::thread::Builder;
+
+/// The stack of a worker, whatever the limit of the process is.
+const STACK_BYTES: usize = 8 << 20;
 
 /// Units in flight for a number of threads: one more than workers, so that none waits for a merge.
 pub(crate) const fn window(threads: usize) -> usize {
@@ -76,7 +80,8 @@ fn workers<P: Send>(
     std::thread::scope(move |scope| {
         for _ in 0..threads {
             let queue = queue.clone();
-            scope.spawn(move || {
+            let worker = Builder::new().stack_size(STACK_BYTES);
+            let started = worker.spawn_scoped(scope, move || {
                 for (unit, channel) in queue {
                     let output = Output { channel };
                     let work = || blas::work_for(true, || work(unit, &output));
@@ -85,6 +90,7 @@ fn workers<P: Send>(
                     }
                 }
             });
+            started.map_err(Error::io("start", "a thread"))?;
         }
         drop(queue);
         let mut pending = VecDeque::new();
@@ -128,8 +134,12 @@ pub(crate) fn for_each<J: Send, R: Send>(
         done
     };
     let mut done = std::thread::scope(|scope| {
-        let others: Vec<_> =
-            (1..threads).map(|_| scope.spawn(|| attempt(|| blas::work_for(inside, run)))).collect();
+        // One that cannot be started leaves its jobs to the others.
+        let start = |_| {
+            let worker = Builder::new().stack_size(STACK_BYTES);
+            worker.spawn_scoped(scope, || attempt(|| blas::work_for(inside, run))).ok()
+        };
+        let others: Vec<_> = (1..threads).filter_map(start).collect();
         let mut done = run();
         for other in others {
             match other.join() {

@@ -26,7 +26,7 @@ pub(super) fn run(args: &FitArgs, talk: &Talk) -> Result<()> {
     let fit = args.fit.fit(talk)?;
     check_file(&args.output)?;
     check_scores(args.scores_out.as_deref(), &fit, &args.output)?;
-    let dataset = open(&args.fit.data, talk)?;
+    let dataset = open(&args.fit.data, &args.fit.resources, talk)?;
     let results = [Some(&args.output), args.state.as_ref(), args.checkpoint.checkpoint.as_ref()];
     for out in results.into_iter().flatten() {
         // Only what ends like data is found by the next reading of a directory.

@@ -8,6 +8,7 @@ mod hsic;
 mod inspect;
 mod merge;
 mod plan;
+mod process;
 mod reconstruct;
 mod scan;
 mod solve;
@@ -15,20 +16,30 @@ mod subtract;
 mod talk;
 mod transform;
 
-use crate::budget;
+use crate::budget::{self, Budget};
 use crate::error::{Error, Result};
 use crate::source::Dataset;
 use crate::{staged, workers};
-use args::{Cli, Command};
+use args::{Cli, Command, ResourceArgs};
 use clap::Parser;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use talk::Talk;
 
+pub use process::check_address_space;
+
 /// The whole program: argv → run → exit code.
 pub fn main() -> ExitCode {
     budget::keep_freed_memory();
+    process::fail_on_large_files();
+    process::with_stack(work).unwrap_or_else(|error| {
+        eprintln!("eigenstream: {error}");
+        ExitCode::from(error.exit_code())
+    })
+}
+
+fn work() -> ExitCode {
     let cli = Cli::parse();
     workers::record_panics();
     let command = name(&cli.command);
@@ -105,8 +116,9 @@ fn phrase(sentence: &str) -> String {
 }
 
 /// The files that were named, as far as their footers tell.
-fn open(data: &[String], talk: &Talk) -> Result<Dataset> {
-    talk.during("reading footers", || Dataset::from_paths(data))
+fn open(data: &[String], resources: &ResourceArgs, talk: &Talk) -> Result<Dataset> {
+    let budget = Budget::new(resources.memory);
+    talk.during("reading footers", || Dataset::from_paths_within(data, &budget))
 }
 
 /// What is done while a file is written.

@@ -17,7 +17,7 @@ use std::time::Instant;
 /// Runs a scan and writes the state, or one per group.
 pub(super) fn run(args: &ScanArgs, talk: &Talk) -> Result<()> {
     let started = Instant::now();
-    let dataset = open(&args.data, talk)?;
+    let dataset = open(&args.data, &args.resources, talk)?;
     let scan = args.scan().plan(&dataset)?;
     talk.notes(&scan.notes());
     announce(scan.plan(), &dataset, talk);
@@ -65,15 +65,20 @@ fn groups(args: &ScanArgs, scan: &ScanPlan<'_>, talk: &Talk, started: Instant) -
     let (mut index, mut rows) = (0, 0);
     let stage = Stage::new("writing", "groups", states.groups().len() as u64);
     let watch = Watch::new(talk, stage);
+    let mut last = None;
     states.each(|state| {
         rows += state.rows();
-        let target = staged.target(index);
         let mut file = staged.create_file(index)?;
+        let written = file.write_all(&state.to_bytes()?);
+        written.map_err(Error::io("write", staged.target(index)))?;
         index += 1;
-        let written = file.write_all(&state.to_bytes()?).and_then(|()| file.sync_all());
-        written.map_err(Error::io("write", target))?;
+        last = Some(file);
         watch.advance(1, 0)
     })?;
+    // All at once: a sync for each would be most of the time that many groups take.
+    if let Some(file) = last {
+        rustix::fs::syncfs(&file).map_err(|e| Error::io("sync", &args.output)(e.into()))?;
+    }
     drop(watch);
     staged.commit()?;
     let seconds = started.elapsed().as_secs_f64();

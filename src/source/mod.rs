@@ -46,6 +46,8 @@ pub(crate) mod spool;
 mod table;
 #[cfg(test)]
 mod tests;
+mod thrift;
+mod unit_memory;
 mod whole_labels;
 
 pub use arrow::{ArrowTable, matrix_batch};
@@ -57,7 +59,7 @@ pub use dataset::Dataset;
 pub use features::{FeatureColumn, Features};
 pub use labels::{Class, ClassValue, LabelRead, LabelRequest, Labels};
 pub use reader::{OpenedReader, ReaderTable};
-pub use table::{ColumnInfo, ColumnKind, ColumnOrigin, Difference, InputInfo, ReadCost};
+pub use table::{ColumnInfo, ColumnKind, ColumnOrigin, Difference, InputInfo, ReadCost, ReadLimit};
 pub use table::{ReadRequest, Table, WidenedColumn};
 pub use whole_labels::WholeLabels;
 
