@@ -136,8 +136,8 @@ pub use solve::{Certificate, Form, Iteration};
 pub use source::{
     ArrowTable, Block, Class, ClassValue, ColumnInfo, ColumnKind, ColumnOrigin, ColumnSelection,
     Dataset, Difference, FeatureColumn, Features, FileStamp, InputInfo, LabelRead, LabelRequest,
-    Labels, MissingCell, Nulls, OpenedReader, Precision, ReadCost, ReadRequest, ReaderTable,
-    Source, Table, Tally, Unit, Values, WholeLabels, WidenedColumn, matrix_batch,
+    Labels, MissingCell, Nulls, OpenedReader, Precision, ReadCost, ReadLimit, ReadRequest,
+    ReaderTable, Source, Table, Tally, Unit, Values, WholeLabels, WidenedColumn, matrix_batch,
 };
 pub use staged::Waiting;
 pub use state::{

@@ -26,6 +26,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
+use std::thread::Builder;
+
+/// The stack of a worker, whatever the limit of the process is.
+const STACK_BYTES: usize = 8 << 20;
 
 /// Units in flight for a number of threads: one more than workers, so that none waits for a merge.
 pub(crate) const fn window(threads: usize) -> usize {
@@ -84,8 +88,13 @@ fn workers<P: Send>(
                 }
             }
         };
-        let spawn = |queue: Receiver<Job<P>>| scope.spawn(move || worker(queue));
-        let started: Vec<_> = (0..threads).map(|_| spawn(queue.clone())).collect();
+        let spawn = |queue: Receiver<Job<P>>| {
+            let thread = Builder::new().stack_size(STACK_BYTES);
+            thread
+                .spawn_scoped(scope, move || worker(queue))
+                .map_err(Error::io("start", "a thread"))
+        };
+        let started: Vec<_> = (0..threads).map(|_| spawn(queue.clone())).collect::<Result<_>>()?;
         drop(queue);
         // Uses `jobs` and the receivers up, so that whatever comes of it lets every worker go.
         let done = take_in_order(units, crew.queue.max(1), window(threads), jobs, &mut take);
@@ -147,8 +156,12 @@ pub(crate) fn for_each<J: Send, R: Send>(
         done
     };
     let mut done = std::thread::scope(|scope| {
-        let others: Vec<_> =
-            (1..threads).map(|_| scope.spawn(|| attempt(|| blas::work_for(inside, run)))).collect();
+        // One that cannot be started leaves its jobs to the others.
+        let start = |_| {
+            let worker = Builder::new().stack_size(STACK_BYTES);
+            worker.spawn_scoped(scope, || attempt(|| blas::work_for(inside, run))).ok()
+        };
+        let others: Vec<_> = (1..threads).filter_map(start).collect();
         let mut done = run();
         for other in others {
             match other.join() {

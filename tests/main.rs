@@ -12,6 +12,7 @@ mod faults;
 mod forms;
 mod full;
 mod golden;
+mod hostile;
 mod id_columns;
 mod kernel;
 mod label_kernels;

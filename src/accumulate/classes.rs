@@ -16,6 +16,7 @@
 
 use super::stored::{Parts, Restored, Stored, left, reordered};
 use super::{Accumulate, Center, FeatureMoments, Moments, Shape, column_part};
+use crate::budget::Bytes;
 use crate::error::{Error, Result};
 use crate::source::labels::{Class, ClassValue};
 use crate::source::{Block, Labels, MissingCell};
@@ -33,6 +34,8 @@ pub struct ClassSums {
     index: HashMap<Class, usize>,
     sums: Vec<ClassSum>,
     limit: ClassLimit,
+    /// Bytes of their names.
+    name_bytes: u64,
     /// True once a block had no classes: its rows are not in the sums.
     unlabelled: bool,
 }
@@ -94,6 +97,7 @@ impl ClassSums {
             index: HashMap::new(),
             sums: Vec::new(),
             limit,
+            name_bytes: 0,
             unlabelled: false,
         }
     }
@@ -104,6 +108,7 @@ impl ClassSums {
         let at = match self.index.get(class) {
             Some(at) => *at,
             None => {
+                self.name_bytes += name_bytes(class);
                 self.index.insert(class.clone(), next);
                 self.sums.push(ClassSum { weight: 0.0, sum: Array1::zeros(d), missing: None });
                 next
@@ -237,10 +242,19 @@ impl Accumulate for ClassSums {
             return Err(super::refuse_unlabelled("classes"));
         }
         let ClassLimit { classes, label, hint } = &self.limit;
-        if self.sums.len() <= *classes {
+        let (label, classes) = (label.clone(), *classes);
+        let known = self.sums.len();
+        if known > classes {
+            return Err(Error::TooManyClasses { label, classes, hint: hint.clone() });
+        }
+        // A long name takes the room of classes.
+        let each = class_bytes(self.spread.present().len() as u64);
+        let room = (classes - known) as u64;
+        if self.name_bytes / each <= room {
             return Ok(());
         }
-        Err(Error::TooManyClasses { label: label.clone(), classes: *classes, hint: hint.clone() })
+        let hint = format!("their names alone take {}: {hint}", Bytes(self.name_bytes));
+        Err(Error::TooManyClasses { label, classes: known.saturating_sub(1), hint })
     }
 
     fn finish(self) -> ClassMoments {
@@ -270,10 +284,20 @@ impl Accumulate for ClassSums {
     }
 
     fn bytes(Shape { features, rows, vectors }: Shape) -> u64 {
-        let each = 8u64.saturating_mul(features).saturating_add(CLASS_BYTES);
+        let each = class_bytes(features);
         FeatureMoments::bytes(Shape { features, rows, vectors })
             .saturating_add(each.saturating_mul(vectors))
     }
+}
+
+/// Bytes of a class for so many features.
+fn class_bytes(features: u64) -> u64 {
+    8u64.saturating_mul(features).saturating_add(CLASS_BYTES)
+}
+
+/// Bytes of the texts in the name of a class.
+fn name_bytes(class: &Class) -> u64 {
+    class.iter().map(ClassValue::text_bytes).sum()
 }
 
 impl ClassSums {
@@ -350,7 +374,8 @@ impl Stored for ClassSums {
         }
         let limit = ClassLimit { classes: usize::MAX, label: String::new(), hint: String::new() };
         let sums = (0..c).map(sum).collect();
-        Ok(ClassSums { spread, origin, index, sums, limit, unlabelled: false })
+        let name_bytes = index.keys().map(name_bytes).sum();
+        Ok(ClassSums { spread, origin, index, sums, limit, name_bytes, unlabelled: false })
     }
 
     fn subtract(&mut self, part: ClassSums) {
@@ -403,6 +428,7 @@ impl ClassSums {
         let kept: Vec<(Class, ClassSum)> =
             classes.into_iter().zip(sums).filter(|(_, sum)| sum.weight > 0.0).collect();
         self.index = kept.iter().enumerate().map(|(i, (class, _))| (class.clone(), i)).collect();
+        self.name_bytes = self.index.keys().map(name_bytes).sum();
         self.sums = kept.into_iter().map(|(_, sum)| sum).collect();
     }
 }

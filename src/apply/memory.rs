@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::kernel::Comparer;
 use crate::sink::Compression;
 use crate::sink::parquet::{group_rows, writer_bytes};
-use crate::source::block_rows;
+use crate::source::{ReadLimit, block_rows};
 use crate::words::megabytes;
 use crate::workers::{Crew, window};
 
@@ -58,7 +58,7 @@ impl ApplyPlan<'_, '_> {
     ///
     /// A queue that holds all pieces of a unit lets a worker go on to its next unit; a shorter one
     /// makes it wait until the units before its own are taken.
-    pub(super) fn crew(&self, kind: PieceKind) -> Result<Crew> {
+    pub(super) fn crew(&self, kind: PieceKind) -> Result<(Crew, ReadLimit)> {
         let budget = Budget::new(self.resources.memory);
         let streaming = self.streaming(kind);
         let fits = |crew: &Crew| self.ledger(&streaming, *crew).peak_bytes() <= budget.bytes.0;
@@ -67,12 +67,19 @@ impl ApplyPlan<'_, '_> {
         let threads = (1..=self.resources.threads()).rev();
         let least = Crew { threads: 1, queue: 1 };
         let crew = threads.map(|threads| Crew { threads, queue: 2 }).find(fits).unwrap_or(least);
-        let queues = (crew.queue..=whole.max(crew.queue)).rev();
-        let crew = queues.map(|queue| Crew { queue, ..crew }).find(fits).unwrap_or(crew);
         let ledger = self.ledger(&streaming, crew);
-        let hint = || format!("allow ⟦memory={}⟧", megabytes(ledger.peak_bytes()));
+        let peak = ledger.peak_bytes();
+        let hint = || format!("allow ⟦memory={}⟧", megabytes(peak));
         ledger.check(&budget, hint)?;
-        Ok(crew)
+        // Longer queues take half of what is free; pages and texts that are larger than planned may
+        // take the other.
+        let half = peak + (budget.bytes.0 - peak) / 2;
+        let queues = (crew.queue..=whole.max(crew.queue)).rev();
+        let fits = |crew: &Crew| self.ledger(&streaming, *crew).peak_bytes() <= half;
+        let longer = queues.map(|queue| Crew { queue, ..crew }).find(fits).unwrap_or(crew);
+        let block = block_rows(self.request.features.len()) as u64;
+        let pages = self.read.columns.saturating_add(block.saturating_mul(self.read.kept_row));
+        Ok((longer, ReadLimit::of(&budget, peak, pages, crew.threads).halved()))
     }
 
     fn streaming(&self, kind: PieceKind) -> Streaming {

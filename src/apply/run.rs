@@ -17,7 +17,7 @@ use crate::model::InputEntry;
 use crate::note::Note;
 use crate::pass;
 use crate::sink::{Encoder, ParquetOutput, ParquetSink, Sink};
-use crate::source::{Source, UnitSubset, refuse_replacing};
+use crate::source::{ReadLimit, ReadRequest, Source, UnitSubset, refuse_replacing};
 use crate::workers::{Crew, Output};
 use arrow_array::RecordBatch;
 use std::collections::HashMap;
@@ -140,13 +140,13 @@ impl ApplyPlan<'_, '_> {
     /// The pass: workers make batches and encode them, the sink takes what they give.
     fn stream<P: Send>(
         &self,
-        crew: Crew,
+        (crew, limit): (Crew, ReadLimit),
         done: &[bool],
         listener: &dyn Listener,
         encode: impl Fn(&mut UnitBatches<'_>, &mut dyn FnMut(P)) -> Result<()> + Sync,
         sink: &mut impl Sink<P>,
     ) -> Result<Totals> {
-        let whole = self.table.read(&self.request)?;
+        let whole = self.table.read(&ReadRequest { limit, ..self.request.clone() })?;
         let source = UnitSubset::without_inputs(&*whole, done);
         // Few units leave threads over, which comparisons with a kernel's rows can use.
         let busy = crew.threads.min(whole.units().len()).max(1);

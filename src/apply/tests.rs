@@ -8,7 +8,7 @@ use crate::listen::{Listener, Quiet};
 use crate::model::Model;
 use crate::note::Note;
 use crate::sink::{ParquetOutput, Sink};
-use crate::source::{ArrowTable, Dataset, Nulls, ReaderTable, Table, inputs};
+use crate::source::{ArrowTable, Dataset, Nulls, ReaderTable, Table};
 use crate::staged::StagedDir;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
@@ -55,7 +55,7 @@ fn dataset(dir: &Path, batches: &[RecordBatch]) -> Dataset {
 }
 
 fn opened(path: &Path) -> Dataset {
-    Dataset::open(&inputs::expand(&[path.display().to_string()]).unwrap()).unwrap()
+    Dataset::from_paths(&[path.display().to_string()]).unwrap()
 }
 
 fn reader(batches: Vec<RecordBatch>) -> ReaderTable<'static> {

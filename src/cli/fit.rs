@@ -6,7 +6,7 @@ use super::scan::describe;
 use super::talk::Talk;
 use super::typed::Typed;
 use super::{open, print_json, writing};
-use crate::budget::Bytes;
+use crate::budget::{Budget, Bytes};
 use crate::error::{Error, Result};
 use crate::fit::{ColumnOptions, Fit, Plan};
 use crate::model::{InputEntry, Model};
@@ -30,7 +30,7 @@ pub(super) fn run(args: &FitArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     check_scores(args.scores_out.as_deref(), &fit, &args.output)?;
     let timed = args.checkpoint.checkpoint.is_some();
     talk.notes(&typed.without("checkpoint-seconds", "checkpoint", timed));
-    let dataset = open(&args.fit.data, talk)?;
+    let dataset = open(&args.fit.data, &args.fit.resources, talk)?;
     let results = [Some(&args.output), args.state.as_ref(), args.checkpoint.checkpoint.as_ref()];
     for out in results.into_iter().flatten() {
         // Only what ends like data is found by the next reading of a directory.
@@ -173,7 +173,7 @@ fn new_data(
     if new.is_empty() {
         return Ok(None);
     }
-    dataset.only(&new).map(Some)
+    dataset.only(&new, &Budget::new(args.fit.resources.memory)).map(Some)
 }
 
 /// What is about to be read.

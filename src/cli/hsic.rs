@@ -17,7 +17,7 @@ use std::time::Instant;
 pub(super) fn run(args: &HsicArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     let started = Instant::now();
     let model = args.model.as_ref().map(Model::load).transpose()?;
-    let data = open(&args.data, talk)?;
+    let data = open(&args.data, &args.resources, talk)?;
     let options = options(args, talk)?;
     let plan = planning(&options.labels, talk, || options.plan(&data, model.as_ref()))?;
     let landmarks = args.approximation.landmarks.is_some();

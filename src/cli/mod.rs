@@ -8,6 +8,7 @@ mod hsic;
 mod inspect;
 mod merge;
 mod plan;
+mod process;
 mod reconstruct;
 mod scan;
 mod solve;
@@ -16,12 +17,12 @@ mod talk;
 mod transform;
 mod typed;
 
-use crate::budget;
+use crate::budget::{self, Budget};
 use crate::error::{Error, Result};
 use crate::source::Dataset;
 use crate::words::one_line;
 use crate::{staged, workers};
-use args::{Cli, Command};
+use args::{Cli, Command, ResourceArgs};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -29,9 +30,19 @@ use std::process::ExitCode;
 use talk::Talk;
 use typed::Typed;
 
+pub use process::check_address_space;
+
 /// The whole program: argv → run → exit code.
 pub fn main() -> ExitCode {
     budget::keep_freed_memory();
+    process::fail_on_large_files();
+    process::with_stack(work).unwrap_or_else(|error| {
+        eprintln!("eigenstream: {error}");
+        ExitCode::from(error.exit_code())
+    })
+}
+
+fn work() -> ExitCode {
     let (cli, typed) = typed::parse();
     workers::record_panics();
     let command = name(&cli.command);
@@ -110,8 +121,9 @@ fn phrase(sentence: &str) -> String {
 }
 
 /// The files that were named, as far as their footers tell.
-fn open(data: &[OsString], talk: &Talk) -> Result<Dataset> {
-    talk.during("reading footers", || Dataset::from_paths(data))
+fn open(data: &[OsString], resources: &ResourceArgs, talk: &Talk) -> Result<Dataset> {
+    let budget = Budget::new(resources.memory);
+    talk.during("reading footers", || Dataset::from_paths_within(data, &budget))
 }
 
 /// What is done while a file is written.

@@ -14,7 +14,7 @@ use std::fmt::Write;
 
 /// Prints a plan, and fails if it does not fit.
 pub(super) fn run(args: &PlanArgs, talk: &Talk, typed: &Typed) -> Result<()> {
-    let dataset = open(&args.fit.data, talk)?;
+    let dataset = open(&args.fit.data, &args.fit.resources, talk)?;
     let fit = args.fit.fit(talk)?;
     let plan = planning(&fit.labels, talk, || fit.plan(&dataset))?;
     match args.json {

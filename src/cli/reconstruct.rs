@@ -11,7 +11,7 @@ use crate::model::Model;
 pub(super) fn run(args: &ReconstructArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     talk.notes(&typed.without("prefix", "from-scores", args.from_scores));
     let model = Model::load(&args.model)?;
-    let data = open(&args.data, talk)?;
+    let data = open(&args.data, &args.output.resources, talk)?;
     let plan = args.options().plan(&model, &data)?;
     data.refuse_output(&args.data, &args.output.output)?;
     refuse_replacing_model(&args.model, &args.output.output)?;

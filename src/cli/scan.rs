@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Runs a scan and writes the state, or one per group.
 pub(super) fn run(args: &ScanArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     let started = Instant::now();
-    let dataset = open(&args.data, talk)?;
+    let dataset = open(&args.data, &args.resources, talk)?;
     let scan = args.scan().plan(&dataset)?;
     talk.notes(&scan.notes());
     talk.notes(&unused(args, typed));
@@ -81,11 +81,13 @@ fn groups(args: &ScanArgs, scan: &ScanPlan<'_>, talk: &Talk, started: Instant) -
     let watch = Watch::new(talk, stage);
     states.each(|state| {
         rows += state.rows();
-        staged.write_file(index, &state.to_bytes()?)?;
+        staged.write_unsynced(index, &state.to_bytes()?)?;
         index += 1;
         watch.advance(1, 0)
     })?;
     drop(watch);
+    // All at once: a sync for each would be most of the time that many groups take.
+    staged.sync_all()?;
     staged.commit()?;
     let seconds = started.elapsed().as_secs_f64();
     let (groups, shown) = (count(index as u64, "group"), args.output.display());

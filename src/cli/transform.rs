@@ -13,7 +13,7 @@ use std::time::Instant;
 
 pub(super) fn run(args: &TransformArgs, talk: &Talk) -> Result<()> {
     let model = Model::load(&args.model)?;
-    let data = open(&args.data, talk)?;
+    let data = open(&args.data, &args.output.resources, talk)?;
     let plan = args.options().plan(&model, &data)?;
     data.refuse_output(&args.data, &args.output.output)?;
     refuse_replacing_model(&args.model, &args.output.output)?;

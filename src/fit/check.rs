@@ -22,7 +22,7 @@ use crate::solve::scoring::{Keep, Score};
 use crate::solve::supervised::LabelKernel;
 use crate::source::labels::{self, LabelRead, LabelRequest};
 use crate::source::{ColumnChoice, ColumnKind, ColumnSelection, Features, Nulls, Precision};
-use crate::source::{ReadRequest, Table, named_column, named_columns};
+use crate::source::{ReadLimit, ReadRequest, Table, named_column, named_columns};
 use ndarray::Array2;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -241,6 +241,7 @@ impl FitProblem {
                 Some(kernel) if kernel.kind.is_given() => NO_HOLES,
                 _ => ADVICE,
             },
+            limit: ReadLimit::default(),
         };
         let problem = FitProblem {
             method: fit.method,

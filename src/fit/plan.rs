@@ -20,7 +20,7 @@ use crate::scratch;
 use crate::solve::kernel_matrix::{self, SPILL_FROM};
 use crate::solve::kernel_pca::DENSE_UP_TO;
 use crate::solve::{Form, randomized};
-use crate::source::{ColumnSelection, Features, LabelRead, Storage, Table, columnwise};
+use crate::source::{ColumnSelection, Features, LabelRead, ReadLimit, Storage, Table, columnwise};
 use crate::words::{count, megabytes};
 use ndarray::Array2;
 use std::path::PathBuf;
@@ -70,13 +70,16 @@ impl Fit {
 impl<'t> Plan<'t> {
     fn new(
         table: &'t dyn Table,
-        problem: FitProblem,
+        mut problem: FitProblem,
         columns: ColumnSelection,
     ) -> Result<Plan<'t>> {
         let work = workload(table, &problem)?;
         let forms = work.forms(&problem.budget);
         let (taken, reason) = choose(&forms, &work, problem.form, problem.tolerance());
         let FormCost { form, threads, .. } = forms[taken];
+        let peak = forms[taken].memory.peak_bytes();
+        let pages = work.scored.map_or(work.read.columns, |s| s.read.columns);
+        problem.request.limit = ReadLimit::of(&problem.budget, peak, pages, threads);
         let most_classes = work.most_classes(problem.form, threads, &problem.budget) as usize;
         let with_covariance = work.scores_with_covariance(threads, &problem.budget);
         Ok(Plan {
@@ -198,11 +201,7 @@ impl<'t> Plan<'t> {
         if least.form != self.taken().form {
             hint += &format!(" and ⟦form={}⟧", least.form);
         }
-        let features = self.most_features();
-        if features > 0 && self.features().columns.iter().all(|c| c.width.is_none()) {
-            let some = count(features, "feature");
-            hint += &format!(", or choose at most {some} with ⟦columns⟧");
-        }
+        hint += &self.fewer_features();
         if randomized::refusal(self.problem.components).is_some() {
             hint += ", or give ⟦components⟧ as a number";
             if self.work.route().is_none() {
@@ -213,6 +212,15 @@ impl<'t> Plan<'t> {
             hint += ", or approximate with ⟦landmarks⟧, which holds no row";
         }
         hint
+    }
+
+    /// How many features would fit, if they can be chosen one by one.
+    pub(crate) fn fewer_features(&self) -> String {
+        let features = self.most_features();
+        match features > 0 && self.features().columns.iter().all(|c| c.width.is_none()) {
+            true => format!(", or choose at most {} with ⟦columns⟧", count(features, "feature")),
+            false => String::new(),
+        }
     }
 
     /// The most features that fit the budget, if their pages are like those of all.

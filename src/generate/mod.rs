@@ -127,7 +127,7 @@ impl Generate {
 mod tests {
     use super::*;
     use crate::listen::Quiet;
-    use crate::source::{Dataset, inputs};
+    use crate::source::Dataset;
 
     fn options(kind: DatasetKind, output: PathBuf) -> Generate {
         let (rows, columns, row_group) = (1_001, None, None);
@@ -143,7 +143,7 @@ mod tests {
             let made = generate.run(&Quiet).unwrap();
             let end = "2 files, 1,001 rows of columns id, x0, x1, … weight";
             assert!(made.to_string().ends_with(end), "{made}");
-            let files = Dataset::open(&inputs::expand(&[output.display().to_string()]).unwrap());
+            let files = Dataset::from_paths(&[output.display().to_string()]);
             let files = files.unwrap();
             assert_eq!(files.files.iter().map(|f| f.rows).collect::<Vec<_>>(), [500, 501]);
             files.files.iter().map(|f| std::fs::read(&f.path).unwrap()).collect::<Vec<_>>()

@@ -249,9 +249,11 @@ impl OpenGroup<'_> {
         Ok(())
     }
 
-    /// True when it has as many rows as a row group is meant to have.
+    /// True when it has as many rows as a row group is meant to have, or more bytes than planned:
+    /// texts may be longer than they were where the plan looked.
     fn is_full(&self) -> bool {
-        self.rows >= self.encoder.group_rows
+        let bytes = || self.columns.iter().map(ArrowColumnWriter::memory_size).sum::<usize>();
+        self.rows >= self.encoder.group_rows || bytes() as u64 >= 2 * GROUP_BYTES
     }
 
     /// The finished row group; `None` when it has no rows.

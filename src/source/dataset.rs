@@ -13,8 +13,9 @@ use super::parquet::{FOOTERS_KEPT, ParquetSource, first_width};
 use super::partitions::PartitionKeys;
 use super::schema_merge::{SchemaMerge, WiderFields, missing_here};
 use super::table::{ColumnInfo, ColumnKind, ColumnOrigin, Difference, InputInfo, ReadCost};
-use super::table::{ReadRequest, Table, WidenedColumn};
+use super::table::{ReadLimit, ReadRequest, Table, WidenedColumn};
 use super::{Source, read_cost};
+use crate::budget::{Budget, PROGRAM_BYTES};
 use crate::error::{Error, Place, Result};
 use arrow_schema::{Schema, SchemaRef};
 use std::collections::HashSet;
@@ -62,24 +63,32 @@ pub struct Dataset {
     pub(crate) index_columns: Vec<String>,
     /// Columns that number the rows.
     pub(crate) id_columns: Vec<String>,
+    /// The memory that it was opened with.
+    memory: u64,
 }
 
 impl Dataset {
     /// Files, globs and directories as people write them.
     pub fn from_paths<P: AsRef<OsStr>>(data: &[P]) -> Result<Dataset> {
-        Dataset::open(&inputs::expand(data)?)
+        Dataset::from_paths_within(data, &Budget::new(None))
+    }
+
+    /// The same; a footer that does not fit this memory is refused.
+    pub fn from_paths_within<P: AsRef<OsStr>>(data: &[P], budget: &Budget) -> Result<Dataset> {
+        Dataset::open(&inputs::expand(data)?, budget)
     }
 
     /// Some of its files, opened again.
     #[cfg(feature = "cli")]
-    pub(crate) fn only(&self, files: &[usize]) -> Result<Dataset> {
+    pub(crate) fn only(&self, files: &[usize], budget: &Budget) -> Result<Dataset> {
         let input =
             |file: &InputInfo| Input { path: file.path.clone(), relative: file.relative.clone() };
-        Dataset::open(&files.iter().map(|at| input(&self.files[*at])).collect::<Vec<_>>())
+        let files: Vec<Input> = files.iter().map(|at| input(&self.files[*at])).collect();
+        Dataset::open(&files, budget)
     }
 
     /// Reads the footer of every input.
-    pub(crate) fn open(inputs: &[Input]) -> Result<Dataset> {
+    pub(crate) fn open(inputs: &[Input], budget: &Budget) -> Result<Dataset> {
         let mut dataset = Dataset {
             files: Vec::with_capacity(inputs.len()),
             row_groups: Vec::with_capacity(inputs.len()),
@@ -90,11 +99,12 @@ impl Dataset {
             wider: WiderFields::default(),
             index_columns: Vec::new(),
             id_columns: Vec::new(),
+            memory: budget.bytes.0,
         };
         let mut ids = FooterIds::default();
         let mut merge = SchemaMerge::default();
         for (index, input) in inputs.iter().enumerate() {
-            let (file, footer) = Footer::open(&input.path)?;
+            let (file, footer) = Footer::open(&input.path, budget.bytes.0)?;
             let columns = footer.columns(&input.path)?;
             let (info, row_groups) = footer.info(&file, input)?;
             ids.add(&footer, &columns);
@@ -139,6 +149,12 @@ impl Dataset {
                 self.index_columns.push(name);
             }
         }
+    }
+
+    /// What may be decoded before there is a plan.
+    pub(super) fn limit(&self) -> ReadLimit {
+        let (planned, spare) = (0, self.memory.saturating_sub(PROGRAM_BYTES));
+        ReadLimit { planned, spare, threads: 1, shares: 1, budget: self.memory }
     }
 
     /// Rows of all files.

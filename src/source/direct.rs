@@ -15,12 +15,12 @@
 
 use super::footer::Footer;
 use super::page_reader;
+use super::pread::Pread;
 use ::parquet::basic::Type as Physical;
 use ::parquet::column::reader::{ColumnReaderImpl, get_column_reader, get_typed_column_reader};
 use ::parquet::data_type::{DataType as PhysicalType, DoubleType, FloatType};
 use ::parquet::errors::{ParquetError, Result};
 use ::parquet::file::metadata::ParquetMetaData;
-use ::parquet::file::reader::ChunkReader;
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, NullBuffer};
 use arrow_schema::DataType;
 use std::ops::Range;
@@ -56,9 +56,9 @@ impl DirectColumn {
 
     /// Appends the next `rows` values; nulls become 0 and are told to `missing` by their place
     /// among the rows.
-    pub(crate) fn read<R: ChunkReader + 'static>(
+    pub(crate) fn read(
         &mut self,
-        file: &Arc<R>,
+        file: &Arc<Pread>,
         metadata: &ParquetMetaData,
         rows: usize,
         out: &mut Vec<f64>,
@@ -88,10 +88,10 @@ impl DirectColumn {
 }
 
 /// A reader of a column's chunk in the next of some row groups.
-fn next_chunk<T: PhysicalType, R: ChunkReader + 'static>(
+fn next_chunk<T: PhysicalType>(
     leaf: usize,
     groups: &mut Range<usize>,
-    file: &Arc<R>,
+    file: &Arc<Pread>,
     metadata: &ParquetMetaData,
 ) -> Result<ColumnReaderImpl<T>> {
     let group = groups.next().ok_or_else(|| {
@@ -203,9 +203,9 @@ impl<T: PhysicalType> Vectors<T> {
     }
 
     /// The next rows.
-    pub(crate) fn read<R: ChunkReader + 'static>(
+    pub(crate) fn read(
         &mut self,
-        file: &Arc<R>,
+        file: &Arc<Pread>,
         metadata: &ParquetMetaData,
         rows: usize,
     ) -> Result<Elements<'_, T::T>> {

@@ -7,7 +7,10 @@ use super::inputs::{Input, conversion, foreign_format};
 use super::nested::{NestedField, nested_fields};
 pub(crate) use super::table::ColumnKind;
 use super::table::{ColumnInfo, ColumnOrigin, InputInfo};
+use super::thrift::FooterShape;
+use crate::budget::{Bytes, PROGRAM_BYTES};
 use crate::error::{Error, Place, Result};
+use crate::words::megabytes;
 use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{
@@ -20,6 +23,9 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+
+/// A footer of so many bytes is always parsed: a plan says better what is too little.
+const SMALL_FOOTER: u64 = 16 << 20;
 
 /// A row group as the footer tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,11 +111,11 @@ impl FileColumns {
 impl Footer {
     /// Opens a file and reads its footer.
     pub(crate) fn read(path: &Path) -> Result<Footer> {
-        Footer::open(path).map(|(_, footer)| footer)
+        Footer::open(path, u64::MAX).map(|(_, footer)| footer)
     }
 
-    /// The same, with the file.
-    pub(super) fn open(path: &Path) -> Result<(File, Footer)> {
+    /// The same, with the file; a footer that takes more than the memory there is is not parsed.
+    pub(super) fn open(path: &Path, memory: u64) -> Result<(File, Footer)> {
         // Opening a pipe would wait for somebody to write to it.
         if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
             let problem =
@@ -117,14 +123,19 @@ impl Footer {
             return Err(Error::data(Place::file(path), problem));
         }
         let file = File::open(path).map_err(Error::io("open", path))?;
-        let footer = Footer::of(&file, path)?;
+        let footer = Footer::within(&file, path, memory)?;
         Ok((file, footer))
     }
 
-    /// Reads the footer of an open file.
+    /// Reads the footer of an open file, which has been read before.
     pub(crate) fn of(file: &File, path: &Path) -> Result<Footer> {
+        Footer::within(file, path, u64::MAX)
+    }
+
+    fn within(file: &File, path: &Path, memory: u64) -> Result<Footer> {
         let stamp = FileStamp::of_file(file, path)?;
-        let (bytes, size) = footer_bytes(file, path)?;
+        let (bytes, size) = footer_bytes(file, path, memory)?;
+        check_shape(&bytes, path, memory)?;
         let hash = twox_hash::XxHash64::oneshot(0, &bytes);
         let options = ArrowReaderOptions::new()
             .with_page_index_policy(PageIndexPolicy::Skip)
@@ -260,7 +271,7 @@ impl Footer {
 }
 
 /// The bytes between the last row group and the closing magic, and the file's size.
-fn footer_bytes(file: &File, path: &Path) -> Result<(Vec<u8>, u64)> {
+fn footer_bytes(file: &File, path: &Path, memory: u64) -> Result<(Vec<u8>, u64)> {
     let damaged = |problem: &str| Error::Parquet {
         place: Box::new(Place::file(path)),
         problem: problem.into(),
@@ -291,9 +302,43 @@ fn footer_bytes(file: &File, path: &Path) -> Result<(Vec<u8>, u64)> {
             "its footer says it is {length} bytes long, but the file has {size}; it is damaged"
         )));
     }
+    check_room(path, length, 0, memory)?;
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, size - 8 - length).map_err(Error::io("read", path))?;
     Ok((bytes, size))
+}
+
+/// Refuses what Parquet's decoder would take too much memory or stack for, or misunderstand.
+fn check_shape(bytes: &[u8], path: &Path, memory: u64) -> Result<()> {
+    let refused = |problem: String| Error::Parquet {
+        place: Box::new(Place::file(path)),
+        problem,
+        source: None,
+    };
+    let shape = FooterShape::of(bytes)
+        .map_err(|problem| refused(format!("its footer cannot be read: {problem}")))?;
+    if shape.encrypted > 0 {
+        return Err(refused(format!(
+            "has encrypted columns ({} of {} column chunks), which are not supported; decrypt it \
+             first",
+            shape.encrypted, shape.chunks
+        )));
+    }
+    check_room(path, bytes.len() as u64, shape.parsed_bytes(), memory)
+}
+
+/// Refuses a footer that does not fit the memory, as it is stored and as it is parsed.
+fn check_room(path: &Path, stored: u64, parsed: u64, memory: u64) -> Result<()> {
+    let needs = PROGRAM_BYTES.saturating_add(stored).saturating_add(parsed);
+    if needs <= memory.max(PROGRAM_BYTES + SMALL_FOOTER) {
+        return Ok(());
+    }
+    Err(Error::Budget {
+        what: format!("{}: its footer of {}", path.display(), Bytes(stored)),
+        needs,
+        budget: memory,
+        hint: format!("allow ⟦memory={}⟧", megabytes(needs)),
+    })
 }
 
 /// The last four bytes of a file, or what is wrong with it.

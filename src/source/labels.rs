@@ -140,6 +140,14 @@ impl ClassValue {
         }
     }
 
+    /// Bytes of its text, if it is one.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        match self {
+            ClassValue::Text(text) => text.len() as u64,
+            _ => 0,
+        }
+    }
+
     /// As a number, if it is one.
     pub fn number(&self) -> Option<f64> {
         match self {

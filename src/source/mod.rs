@@ -19,6 +19,7 @@ pub(crate) mod columnwise;
 mod common_type;
 mod content;
 mod dataset;
+mod decompress;
 pub(crate) mod dense;
 mod densify;
 mod direct;
@@ -48,6 +49,8 @@ pub(crate) mod spool;
 mod table;
 #[cfg(test)]
 mod tests;
+mod thrift;
+mod unit_memory;
 mod whole_labels;
 
 pub use arrow::{ArrowTable, matrix_batch};
@@ -59,7 +62,7 @@ pub use dataset::Dataset;
 pub use features::{FeatureColumn, Features};
 pub use labels::{Class, ClassValue, LabelRead, LabelRequest, Labels};
 pub use reader::{OpenedReader, ReaderTable};
-pub use table::{ColumnInfo, ColumnKind, ColumnOrigin, Difference, InputInfo, ReadCost};
+pub use table::{ColumnInfo, ColumnKind, ColumnOrigin, Difference, InputInfo, ReadCost, ReadLimit};
 pub use table::{ReadRequest, Table, WidenedColumn};
 pub use whole_labels::WholeLabels;
 

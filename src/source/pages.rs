@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// Sizes in a page header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PageSize {
     /// Bytes of the page once decompressed.
     pub uncompressed: u64,
@@ -21,12 +21,18 @@ pub(crate) struct PageSize {
 pub(crate) fn at(file: &File, offset: u64) -> Option<PageSize> {
     let mut bytes = [0u8; 32];
     let read = file.read_at(&mut bytes, offset).ok()?;
-    parse(&bytes[..read])
+    parse(&bytes[..read]).map(|(_, size)| size)
 }
 
-/// Fields 1 (type), 2 (uncompressed size), 3 (compressed size): each a header byte 0x15 (the next
+/// Bytes of a page header that are enough to find its sizes.
+pub(super) const HEADER_BYTES: usize = 24;
+
+/// A page that holds a dictionary.
+pub(super) const DICTIONARY: i64 = 2;
+
+/// What kind of page it is, and its sizes. Fields 1 (type), 2 (uncompressed size), 3 (compressed size): each a header byte 0x15 (the next
 /// field, a 32-bit integer) and a zigzag varint.
-fn parse(bytes: &[u8]) -> Option<PageSize> {
+pub(super) fn parse(bytes: &[u8]) -> Option<(i64, PageSize)> {
     let mut rest = bytes.iter();
     let mut field = || -> Option<i64> {
         if *rest.next()? != 0x15 {
@@ -42,11 +48,12 @@ fn parse(bytes: &[u8]) -> Option<PageSize> {
         }
         None
     };
-    let (_kind, uncompressed, compressed) = (field()?, field()?, field()?);
-    Some(PageSize {
+    let (kind, uncompressed, compressed) = (field()?, field()?, field()?);
+    let size = PageSize {
         uncompressed: u64::try_from(uncompressed).ok()?,
         compressed: u64::try_from(compressed).ok()?,
-    })
+    };
+    Some((kind, size))
 }
 
 #[cfg(test)]
@@ -57,7 +64,8 @@ mod tests {
     fn the_first_three_fields_are_read() {
         // type 0 (data page), 160000 uncompressed, 300 compressed.
         let bytes = [0x15, 0x00, 0x15, 0x80, 0xc4, 0x13, 0x15, 0xd8, 0x04, 0x2c];
-        assert_eq!(parse(&bytes), Some(PageSize { uncompressed: 160_000, compressed: 300 }));
+        let size = PageSize { uncompressed: 160_000, compressed: 300 };
+        assert_eq!(parse(&bytes), Some((0, size)));
         for cut in 0..9 {
             assert_eq!(parse(&bytes[..cut]), None);
         }

@@ -17,9 +17,10 @@ use super::page_reader::RowGroups;
 use super::partitions::PartitionKeys;
 use super::pread::Pread;
 use super::table::{InputInfo, ReadRequest};
+use super::unit_memory::UnitMemory;
 use super::{Source, UNIT_ROWS, Unit, block_rows, numbers};
 use crate::error::{Error, Place, Result};
-use ::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use ::parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use ::parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use ::parquet::errors::ParquetError;
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -68,8 +69,8 @@ impl ParquetSource {
         ParquetSource { files, keys, request, cut, footers }
     }
 
-    /// Opens a file; its footer is parsed once for some units.
-    fn open(&self, file: usize) -> Result<(Pread, Footer)> {
+    /// Opens a file for blocks of so many rows; its footer is parsed once for some units.
+    fn open(&self, file: usize, rows: usize) -> Result<(Pread, Footer)> {
         let info = &self.files[file];
         let handle = File::open(&info.path).map_err(Error::io("open", &info.path))?;
         unchanged(&handle, info)?;
@@ -77,7 +78,8 @@ impl ParquetSource {
         if footer.hash != info.footer_hash || footer.size != info.size {
             return Err(changed(info));
         }
-        Ok((Pread { file: Arc::new(handle), len: info.size }, footer))
+        let memory = Arc::new(UnitMemory::new(self.request.limit, rows));
+        Ok((Pread { file: Arc::new(handle), len: info.size, memory }, footer))
     }
 
     fn footer(&self, file: usize, handle: &File) -> Result<Footer> {
@@ -121,20 +123,16 @@ impl Source for ParquetSource {
     fn blocks(&self, unit: usize) -> Result<Box<dyn Iterator<Item = Result<Block>> + '_>> {
         let (row_groups, unit) = (&self.cut.row_groups[unit], &self.cut.units[unit]);
         let info = &self.files[unit.input];
-        let (file, footer) = self.open(unit.input)?;
+        let rows = block_rows(self.request.features.row_elements() as usize);
+        let (file, footer) = self.open(unit.input, rows)?;
         let file = Arc::new(file);
         let (request, keys) = (&self.request, &*self.keys);
         let layout = ColumnLayout::new(&footer, request, &info.path, row_groups, keys)?;
         let ColumnLayout { positions, direct, vectors, arrow, columns } = layout;
-        let rows = block_rows(self.request.features.row_elements() as usize);
         let reader = |mask: ProjectionMask| {
             guarded(&info.path, Some(row_groups.start), UNREADABLE, || {
-                let (schema, hint) = (footer.arrow.parquet_schema(), footer.arrow.schema());
-                let levels = parquet_to_arrow_field_levels(schema, mask, Some(hint.fields()))?;
-                let metadata = footer.arrow.metadata().clone();
-                let chunks = RowGroups { file: file.clone(), metadata, groups: row_groups.clone() };
                 let rows = rows.min(unit.rows as usize);
-                ParquetRecordBatchReader::try_new_with_row_groups(&levels, &chunks, rows, None)
+                batches(&file, &footer, mask, row_groups.clone(), rows)
             })
         };
         Ok(Box::new(UnitBlocks {
@@ -160,6 +158,21 @@ impl Source for ParquetSource {
         let Unit { input, first_row, .. } = self.cut.units[unit];
         Place::file(&self.files[input].path).row(first_row + row)
     }
+}
+
+/// Arrow's reader of some columns of some row groups.
+fn batches(
+    file: &Arc<Pread>,
+    footer: &Footer,
+    mask: ProjectionMask,
+    groups: Range<usize>,
+    rows: usize,
+) -> std::result::Result<ParquetRecordBatchReader, ParquetError> {
+    let (schema, hint) = (footer.arrow.parquet_schema(), footer.arrow.schema());
+    let levels = parquet_to_arrow_field_levels(schema, mask, Some(hint.fields()))?;
+    let (file, metadata) = (file.clone(), footer.arrow.metadata().clone());
+    let chunks = RowGroups { file, metadata, groups };
+    ParquetRecordBatchReader::try_new_with_row_groups(&levels, &chunks, rows, None)
 }
 
 const UNREADABLE: &str = "cannot be decoded, the file is damaged or cut short";
@@ -236,6 +249,7 @@ impl UnitBlocks<'_> {
     }
 
     fn next_block(&mut self, rows: usize) -> Result<Block> {
+        self.file.memory.next_block();
         let batch = self.next_batch(rows)?;
         let group = self.row_group();
         let UnitBlocks { file, footer, direct, vectors, densify, .. } = self;
@@ -272,7 +286,11 @@ impl Iterator for UnitBlocks<'_> {
         if rows == 0 || self.failed {
             return None;
         }
-        let mut block = self.next_block(rows);
+        let group = self.row_group();
+        let mut block = self.next_block(rows).map_err(|error| {
+            // What the decoder says of it has no place and no advice.
+            self.file.memory.refusal(self.densify.path, group).unwrap_or(error)
+        });
         self.done += rows as u64;
         if self.done == self.unit.rows || block.is_err() {
             // What was read may be of two versions, and what cannot be decoded, too.
@@ -314,15 +332,18 @@ pub(crate) fn units(files: &[Vec<RowGroupInfo>]) -> (Vec<Unit>, Vec<Range<usize>
 /// rows are null.
 pub(super) fn first_width(dataset: &Dataset, column: &str) -> Result<usize> {
     for info in dataset.files.iter().filter(|f| f.rows > 0) {
-        if let Some(width) = width_in(info, column)? {
+        if let Some(width) = width_in(dataset, info, column)? {
             return Ok(width);
         }
     }
     Err(numbers::all_null(Place::file(dataset.first_path()), column))
 }
 
+/// Rows that are looked at together for that.
+const WIDTH_ROWS: usize = 64;
+
 /// The same of one file.
-fn width_in(info: &InputInfo, column: &str) -> Result<Option<usize>> {
+fn width_in(dataset: &Dataset, info: &InputInfo, column: &str) -> Result<Option<usize>> {
     let file = File::open(&info.path).map_err(Error::io("open", &info.path))?;
     let footer = Footer::of(&file, &info.path)?;
     let columns = footer.file_columns();
@@ -330,18 +351,19 @@ fn width_in(info: &InputInfo, column: &str) -> Result<Option<usize>> {
     let FileColumn { path, leaves, .. } = columns.column(at);
     let path = path.to_vec();
     let mask = ProjectionMask::leaves(footer.arrow.parquet_schema(), leaves);
+    let memory = Arc::new(UnitMemory::new(dataset.limit(), WIDTH_ROWS));
+    let file = Arc::new(Pread { file: Arc::new(file), len: info.size, memory });
+    let groups = 0..footer.arrow.metadata().num_row_groups();
     let reader = guarded(&info.path, None, UNREADABLE, || {
-        let input = Pread { file: Arc::new(file), len: info.size };
-        ParquetRecordBatchReaderBuilder::new_with_metadata(input, footer.arrow)
-            .with_projection(mask)
-            .with_batch_size(64)
-            .build()
+        batches(&file, &footer, mask, groups, WIDTH_ROWS)
     })?;
     for batch in reader {
-        let batch = batch.map_err(|e| Error::Parquet {
-            place: Box::new(Place::file(&info.path)),
-            problem: e.to_string(),
-            source: None,
+        let batch = batch.map_err(|e| {
+            file.memory.refusal(&info.path, 0).unwrap_or_else(|| Error::Parquet {
+                place: Box::new(Place::file(&info.path)),
+                problem: e.to_string(),
+                source: None,
+            })
         })?;
         let array = nested_array(batch.column(0), &path);
         if let Some(width) = array.and_then(|array| numbers::first_width(&array)) {

@@ -1,5 +1,6 @@
 //! Positioned reads of one file, as Parquet's decoders want them. Held: an open file.
 
+use super::unit_memory::UnitMemory;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, Length};
 use bytes::Bytes;
@@ -14,6 +15,8 @@ use std::sync::Arc;
 pub(super) struct Pread {
     pub(super) file: Arc<File>,
     pub(super) len: u64,
+    /// What is decoded of it at a time.
+    pub(super) memory: Arc<UnitMemory>,
 }
 
 impl Length for Pread {

@@ -4,6 +4,7 @@ use super::UNIT_ROWS;
 use super::dataset::Dataset;
 use super::features::{FeatureColumn, Features};
 use super::footer::Footer;
+use super::page_reader;
 use super::pages::{self, PageSize};
 use super::parquet::{FOOTERS_KEPT, units};
 use super::table::{ReadCost, ReadRequest};
@@ -66,7 +67,10 @@ struct Chunk {
 
 impl Chunk {
     fn of(chunk: &ColumnChunkMetaData, file: &File) -> Chunk {
-        let sizes = |offset: i64| pages::at(file, offset.max(0) as u64);
+        let sizes = |offset: i64| {
+            let size = pages::at(file, offset.max(0) as u64)?;
+            page_reader::is_possible(chunk.compression(), size).then_some(size)
+        };
         let whole = PageSize {
             uncompressed: chunk.uncompressed_size().max(0) as u64,
             compressed: chunk.compressed_size().max(0) as u64,

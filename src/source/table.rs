@@ -18,6 +18,7 @@ use super::features::Features;
 use super::id_columns::pandas_index;
 use super::labels::LabelRequest;
 use super::{Source, UNIT_ROWS};
+use crate::budget::Budget;
 use crate::error::{Error, Place, Result};
 use crate::note::Note;
 use arrow_schema::{DataType, SchemaRef};
@@ -196,7 +197,9 @@ impl ColumnKind {
             None => ColumnKind::Other(data_type.clone()),
         };
         match data_type {
-            DataType::FixedSizeList(item, n) => vector(item.data_type(), Some(*n as usize)),
+            DataType::FixedSizeList(item, n) if *n > 0 => {
+                vector(item.data_type(), Some(*n as usize))
+            }
             DataType::List(item) | DataType::LargeList(item) => vector(item.data_type(), width),
             other => numeric_type(other)
                 .map_or_else(|| ColumnKind::Other(other.clone()), ColumnKind::Scalar),
@@ -264,6 +267,10 @@ impl WidenedColumn {
     }
 }
 
+/// Pages that are somewhat larger than the planned ones are no reason to stop: the program's own
+/// share of a plan has room for so much.
+const PLAN_SLACK: u64 = 2 << 20;
+
 /// What is read of each row.
 #[derive(Debug, Clone, Default)]
 pub struct ReadRequest {
@@ -281,6 +288,8 @@ pub struct ReadRequest {
     pub precision: Precision,
     /// What to do about a missing value under [`Nulls::Error`], as messages end.
     pub advice: &'static str,
+    /// What decoding may hold.
+    pub limit: ReadLimit,
 }
 
 impl ReadRequest {
@@ -295,9 +304,10 @@ impl ReadRequest {
     /// The same of other features.
     pub(super) fn with_features(&self, features: Features) -> ReadRequest {
         // Not `..self.clone()`: there may be 200,000 features, and as many groups as they fill.
-        let ReadRequest { weight, labels, keep, nulls, precision, advice, .. } = self;
+        let ReadRequest { weight, labels, keep, nulls, precision, advice, limit, .. } = self;
         let (weight, labels, keep) = (weight.clone(), labels.clone(), keep.clone());
-        ReadRequest { features, weight, labels, keep, nulls: *nulls, precision: *precision, advice }
+        let (nulls, precision, limit) = (*nulls, *precision, *limit);
+        ReadRequest { features, weight, labels, keep, nulls, precision, advice, limit }
     }
 
     /// The same of a group of features, all of them scalar columns.
@@ -343,6 +353,54 @@ impl Default for ReadCost {
             row_elements: 0,
             row_bytes: 0,
         }
+    }
+}
+
+/// What the pages of a worker may hold: what was planned for them, and its share of what the plan
+/// leaves free. A plan knows footers and some page headers; a later page may be any size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadLimit {
+    /// Bytes that were planned for each worker.
+    pub planned: u64,
+    /// Bytes that the plan leaves free.
+    pub spare: u64,
+    /// Workers.
+    pub threads: u64,
+    /// Parts that the free bytes are cut into: one for each worker, and for what else grows.
+    pub shares: u64,
+    /// The memory that was planned for.
+    pub budget: u64,
+}
+
+/// None: nothing was planned.
+impl Default for ReadLimit {
+    fn default() -> ReadLimit {
+        ReadLimit { planned: u64::MAX, spare: 0, threads: 1, shares: 1, budget: u64::MAX }
+    }
+}
+
+impl ReadLimit {
+    /// Within a plan of this many bytes, of which `planned` are each worker's pages.
+    pub(crate) fn of(budget: &Budget, peak: u64, planned: u64, threads: usize) -> ReadLimit {
+        let budget = budget.bytes.0;
+        let (spare, threads) = (budget.saturating_sub(peak), threads.max(1) as u64);
+        ReadLimit { planned, spare, threads, shares: threads, budget }
+    }
+
+    /// Leaves half of what is free to something else.
+    pub(crate) fn halved(self) -> ReadLimit {
+        ReadLimit { shares: 2 * self.shares, ..self }
+    }
+
+    /// Bytes that a worker may hold.
+    pub(super) fn bytes(&self) -> u64 {
+        self.planned.saturating_add(self.spare / self.shares).saturating_add(PLAN_SLACK)
+    }
+
+    /// The memory that a worker which holds this many bytes takes with all others.
+    pub(super) fn memory_for(&self, bytes: u64) -> u64 {
+        let over = bytes.saturating_sub(self.planned).saturating_mul(self.shares);
+        (self.budget - self.spare).saturating_add(over)
     }
 }
 

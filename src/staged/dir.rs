@@ -129,6 +129,21 @@ impl StagedDir {
         self.finish_file(index, &part)
     }
 
+    /// The same, not synced yet: see [`StagedDir::sync_all`].
+    #[cfg(feature = "cli")]
+    pub(crate) fn write_unsynced(&self, index: usize, bytes: &[u8]) -> Result<()> {
+        let mut part = self.create_file(index)?;
+        part.write_all(bytes).map_err(Error::io("write", self.target(index)))
+    }
+
+    /// Syncs all that was written: of thousands of small files at once.
+    #[cfg(feature = "cli")]
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        let failed = Error::io("write", &self.target.shown);
+        let synced = std::fs::File::open(self.path()).and_then(|dir| Ok(rustix::fs::syncfs(&dir)?));
+        synced.map_err(failed)
+    }
+
     /// A kill takes the lock and leaves the directory.
     #[cfg(test)]
     pub(crate) fn killed(mut self) {

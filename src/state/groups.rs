@@ -7,6 +7,7 @@
 use super::scan::ScanPlan;
 use super::{Group, State};
 use crate::accumulate::{Accumulate, Parts, Stored, Sums, SumsKind};
+use crate::budget::Bytes;
 use crate::error::{Error, Result};
 use crate::fit::PLANNED_CLASSES;
 use crate::fit::assemble::tally_notes;
@@ -24,6 +25,9 @@ use crate::source::{Block, LabelRead, LabelRequest, Labels, ReadRequest, Tally, 
 use crate::workers::Crew;
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
+
+/// The name of a group is held in the index, among those in memory, and twice when all are written.
+const NAME_COPIES: u64 = 4;
 
 /// The sums of all groups of a scan.
 pub struct GroupStates<'s, 't> {
@@ -49,6 +53,8 @@ enum Placement {
 
 /// Groups: as many in memory as there is room for, the others in a file.
 struct GroupStore {
+    /// The column that groups.
+    column: String,
     groups: HashMap<ClassValue, Placement>,
     /// Those in memory, the one that came first at the front.
     resident: VecDeque<ClassValue>,
@@ -59,18 +65,24 @@ struct GroupStore {
     swaps: u64,
     /// Features.
     d: usize,
+    /// What the names of all groups take, and may.
+    name_bytes: u64,
+    most_name_bytes: u64,
 }
 
 impl GroupStore {
-    fn new(dir: &Path, room: usize, d: usize) -> Result<GroupStore> {
+    fn new(dir: &Path, column: String, scan: &ScanPlan<'_>) -> Result<GroupStore> {
         Ok(GroupStore {
+            column,
             groups: HashMap::new(),
             resident: VecDeque::new(),
             file: Scratch::create(dir)?,
             end: 0,
-            room,
+            room: scan.groups_in_memory(),
             swaps: 0,
-            d,
+            d: scan.kind.features,
+            name_bytes: 0,
+            most_name_bytes: scan.spare() / 4,
         })
     }
 
@@ -83,8 +95,14 @@ impl GroupStore {
         let spilled = match self.groups.get(value) {
             Some(Placement::Resident(_)) => None,
             Some(Placement::Spilled(at, len)) => Some(self.read(*at, *len)?),
-            None => Some(GroupSums { sums: fresh(), tally: Tally::default(), inputs: Vec::new() }),
+            None => {
+                self.name_bytes += NAME_COPIES * value.text_bytes();
+                Some(GroupSums { sums: fresh(), tally: Tally::default(), inputs: Vec::new() })
+            }
         };
+        if self.name_bytes > self.most_name_bytes {
+            return Err(self.long_names());
+        }
         if let Some(group) = spilled {
             while self.resident.len() >= self.room {
                 self.spill_oldest()?;
@@ -96,6 +114,13 @@ impl GroupStore {
             Some(Placement::Resident(group)) => Ok(group),
             _ => Err(Error::Internal("a group that is in memory is not".into())),
         }
+    }
+
+    fn long_names(&self) -> Error {
+        let names = Bytes(self.name_bytes / NAME_COPIES);
+        let hint =
+            format!("their names alone take {names}: ⟦by⟧ shorter values, or allow more ⟦memory⟧");
+        Error::TooManyClasses { label: self.column.clone(), classes: self.groups.len(), hint }
     }
 
     /// The one that has been in memory longest goes to the file.
@@ -164,13 +189,15 @@ impl<'t> ScanPlan<'t> {
         label_problem(&as_label, table, std::slice::from_ref(column), None)?;
         let labels = self.labels.iter().flat_map(|l| &l.columns);
         let columns = std::iter::once(column).chain(labels).cloned().collect();
-        let request = ReadRequest {
+        let mut request = ReadRequest {
             labels: Some(LabelRequest { columns, read: LabelRead::Classes }),
             ..plan.problem.request.clone()
         };
+        // Groups have the other half of what is free.
+        request.limit = request.limit.halved();
         let dir = &plan.problem.temp_dir;
         scratch::check_dir(dir, 0)?;
-        let mut store = GroupStore::new(dir, self.groups_in_memory(), self.kind.features)?;
+        let mut store = GroupStore::new(dir, column.clone(), self)?;
         let source = table.read(&request)?;
         let crew = Crew { threads: plan.threads(), queue: 1 };
         let watch = Watch::new(listener, pass::stage("reading", "rows", &*source, 0));
@@ -187,12 +214,16 @@ impl<'t> ScanPlan<'t> {
         Ok(GroupStates { scan: self, column: column.clone(), store })
     }
 
+    /// Bytes that the plan leaves free: a half is for pages, a quarter for sums and one for names.
+    fn spare(&self) -> u64 {
+        let peak = self.plan().taken().memory.peak_bytes();
+        self.plan().budget().bytes.0.saturating_sub(peak)
+    }
+
     fn groups_in_memory(&self) -> usize {
         let SumsKind { features, covariance, .. } = self.kind;
         let each = group_bytes(features as u64, covariance, PLANNED_CLASSES);
-        let peak = self.plan().taken().memory.peak_bytes();
-        let spare = self.plan().budget().bytes.0.saturating_sub(peak);
-        (spare / each).clamp(2, 1_000_000) as usize
+        (self.spare() / 4 / each).clamp(2, 1_000_000) as usize
     }
 
     /// Adds the rows of a block to their groups.

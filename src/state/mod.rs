@@ -57,7 +57,7 @@ use crate::model::InputEntry;
 use crate::model::container::{self, Content};
 use crate::source::labels::ClassValue;
 use crate::source::{BatchReader, Features, LabelRead, LabelRequest, Nulls, Precision};
-use crate::source::{ReadRequest, Tally};
+use crate::source::{ReadLimit, ReadRequest, Tally};
 use crate::words::{count, thousands};
 use arrow_array::RecordBatch;
 use serde::{Deserialize, Serialize};
@@ -135,6 +135,7 @@ impl About {
             nulls: self.nulls,
             precision: self.precision,
             advice: "leave the row out, or scan with ⟦nulls=drop⟧",
+            limit: ReadLimit::default(),
         }
     }
 }

@@ -313,20 +313,27 @@ impl<'t> ScanPlan<'t> {
 
     /// Refuses what the budget cannot hold.
     pub fn check(&self) -> Result<()> {
-        self.plan.check()?;
+        let (taken, budget) = (self.plan.taken(), self.plan.budget());
         let each = fold_bytes(self.kind.features as u64);
         let more = (self.n_folds() as u64 - 1).saturating_mul(each);
-        let peak = self.plan.taken().memory.peak_bytes().saturating_add(more);
-        let peak = peak.max(self.storing_bytes());
-        let budget = self.plan.budget().bytes;
-        if peak <= budget.0 {
-            return Ok(());
+        let peak = taken.memory.peak_bytes().saturating_add(more).max(self.storing_bytes());
+        if peak <= budget.bytes.0 {
+            return self.plan.check();
         }
+        if more == 0 {
+            // There is one way to add up sums, so no other form is advised.
+            return taken.memory.check(&budget, || {
+                format!("allow ⟦memory={}⟧{}", megabytes(peak), self.plan.fewer_features())
+            });
+        }
+        // With this much all threads are taken, and that is the most it asks for.
+        let all = self.plan.work.memory(taken.form, self.plan.work.threads).peak_bytes();
+        let all = megabytes(all.saturating_add(more));
         Err(Error::Budget {
             what: format!("a scan into {} folds", self.n_folds()),
             needs: peak,
-            budget: budget.0,
-            hint: format!("allow ⟦memory={}⟧, or take fewer ⟦folds⟧", megabytes(peak)),
+            budget: budget.bytes.0,
+            hint: format!("allow ⟦memory={all}⟧, or take fewer ⟦folds⟧"),
         })
     }
 
