@@ -1,7 +1,7 @@
 //! Pages of codecs that know no bound, decompressed no further than their headers say.
 //!
-//! Enters: a page as it is stored, and the size that it claims. Leaves: its bytes. Held: one context
-//! of zstd and one of gzip ([`super::gzip`]) a thread, and of brotli one a page.
+//! Enters: a page as it is stored, and the size that it claims. Leaves: its bytes. Held: one
+//! context of zstd and one of gzip ([`super::gzip`]) a thread, and of brotli one a page.
 
 use super::gzip;
 use ::parquet::basic::Compression;

@@ -79,7 +79,7 @@ fn inflate(body: &[u8], out: &mut Vec<u8>, end: usize) -> Result<usize> {
                 .map_err(|e| damaged(&e.to_string()))?;
             match done {
                 Status::StreamEnd => return Ok(state.total_in() as usize),
-                _ if out.len() > end => return Err(damaged("a page has more than it may have")),
+                _ if out.len() > end => return Err(damaged("a page has more bytes than it says")),
                 // Members that tell less than they hold; one byte more shows whether they do.
                 _ if out.len() == room => {
                     out.reserve_exact((end + 1 - room).min(room.max(1 << 10)));
