@@ -4,7 +4,8 @@
 //! stay, and of 20,000 columns that are read at once most of them are left as gaps (920 MB where
 //! 220 are held).
 //!
-//! Enters: a page as it is on disk, members of RFC 1952. Leaves: its bytes, appended. Held: a state.
+//! Enters: a page as it is on disk, members of RFC 1952. Leaves: its bytes, appended. Held: a
+//! state.
 
 use ::parquet::errors::{ParquetError, Result};
 use flate2::{Decompress, FlushDecompress, Status};

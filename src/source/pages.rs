@@ -30,8 +30,8 @@ pub(super) const HEADER_BYTES: usize = 24;
 /// A page that holds a dictionary.
 pub(super) const DICTIONARY: i64 = 2;
 
-/// What kind of page it is, and its sizes. Fields 1 (type), 2 (uncompressed size), 3 (compressed size): each a header byte 0x15 (the next
-/// field, a 32-bit integer) and a zigzag varint.
+/// What kind of page it is, and its sizes. Fields 1 (type), 2 (uncompressed size), 3 (compressed
+/// size): each a header byte 0x15 (the next field, a 32-bit integer) and a zigzag varint.
 pub(super) fn parse(bytes: &[u8]) -> Option<(i64, PageSize)> {
     let mut rest = bytes.iter();
     let mut field = || -> Option<i64> {
