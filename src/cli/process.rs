@@ -6,6 +6,9 @@ use crate::error::{Error, Result};
 use crate::words::megabytes;
 use std::process::ExitCode;
 
+/// The stack of a process that is enough: what shells allow by default.
+const LEAST_STACK: u64 = 8 << 20;
+
 /// The stack of the thread that does the work: whatever the limit of the first one is.
 const STACK_BYTES: usize = 16 << 20;
 
@@ -55,8 +58,15 @@ pub(super) fn fail_on_large_files() {
     }
 }
 
-/// Runs the work on a stack of known size.
+/// Runs the work on a stack that is large enough: that of the process where it may grow so far. (A
+/// thread has a heap of its own, and what is freed there is not returned.)
 pub(super) fn with_stack(work: fn() -> ExitCode) -> Result<ExitCode> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is ours to write to.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) } == 0;
+    if known && limit.rlim_cur >= LEAST_STACK {
+        return Ok(work());
+    }
     let thread = std::thread::Builder::new().name("main".into()).stack_size(STACK_BYTES);
     let thread = thread.spawn(work).map_err(Error::io("start", "a thread"))?;
     thread.join().map_err(|_| Error::Internal("the main thread has panicked".into()))

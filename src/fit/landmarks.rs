@@ -126,6 +126,7 @@ impl Run<'_> {
         self.check(&moments, &tally)?;
         let rows = kernel.prepared(x, weights.as_ref(), &moments, false)?;
         let features = kernel.features(&rows, by)?;
+        release_freed_memory();
         let (prepare, ..) = kernel.preparation(&moments);
         let comparer = features.comparer();
         let phi = |block: Block, place: &dyn Fn(usize) -> Place| {

@@ -29,16 +29,20 @@ pub(super) fn of_dataset(dataset: &Dataset, request: &ReadRequest) -> Result<Rea
     let schema = footer.arrow.parquet_schema();
     let here = footer.file_columns();
     let leaves = |name: &str| here.get(name).map_or(0..0, |at| here.column(at).leaves);
-    let read: HashSet<usize> = request.names().flat_map(leaves).collect();
+    let features = request.features.columns.iter().map(|c| c.name.as_str());
+    let features: HashSet<usize> = features.flat_map(leaves).collect();
+    let beside: HashSet<usize> = request.names_beside().flat_map(leaves).collect();
     let kept = request.keep.iter().flatten().map(String::as_str);
     let kept: HashSet<usize> = kept.flat_map(leaves).collect();
     let row_group = footer.arrow.metadata().row_group(group);
     let (mut columns, mut largest, mut kept_bytes) = (0u64, 0u64, 0u64);
     for leaf in 0..schema.num_columns() {
         let chunk = row_group.column(leaf);
-        if read.contains(&leaf) {
+        // One that is a feature and kept has two decoders.
+        let times = u64::from(features.contains(&leaf)) + u64::from(beside.contains(&leaf));
+        if times > 0 {
             let Chunk { held, passing } = Chunk::of(chunk, &file);
-            columns = columns.saturating_add(held);
+            columns = columns.saturating_add(held.saturating_mul(times));
             largest = largest.max(passing);
         }
         if kept.contains(&leaf) {

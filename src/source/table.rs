@@ -296,9 +296,14 @@ impl ReadRequest {
     /// The columns that are read, some of them perhaps twice.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let features = self.features.columns.iter().map(|c| c.name.as_str());
+        features.chain(self.names_beside())
+    }
+
+    /// Those that are read beside the features: a feature among them is decoded once more.
+    pub(super) fn names_beside(&self) -> impl Iterator<Item = &str> {
         let labels = self.labels.iter().flat_map(|l| &l.columns).map(String::as_str);
         let kept = self.keep.iter().flatten().map(String::as_str);
-        features.chain(labels).chain(self.weight.as_deref()).chain(kept)
+        labels.chain(self.weight.as_deref()).chain(kept)
     }
 
     /// The same of other features.
