@@ -25,6 +25,9 @@ use crate::source::Nulls;
 use crate::words::count;
 use crate::workers::window;
 
+/// Tiles of both kernels that are being compared.
+const TILE_BYTES: u64 = 4 << 20;
+
 /// What n rows of d features and q labels hold, with so many shuffles. Saturates: any number may be
 /// asked for.
 pub(super) fn pairs(n: u64, d: u64, q: u64, shuffles: usize) -> Phase {
@@ -35,6 +38,7 @@ pub(super) fn pairs(n: u64, d: u64, q: u64, shuffles: usize) -> Phase {
         .hold("all rows", 24u64.saturating_mul(n).saturating_mul(d))
         .hold("labels and row sums", 8u64.saturating_mul(n).saturating_mul(q + 4))
         .hold("orders of the labels", order.saturating_mul(orders))
+        .hold("tiles", TILE_BYTES)
 }
 
 /// Sizes of a pass that holds no row.
