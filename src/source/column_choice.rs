@@ -127,13 +127,10 @@ impl ColumnChoice {
     /// Where no columns are named, all numeric ones are features: a later input with one more
     /// differs.
     fn no_extra_numbers(&self, table: &dyn Table, excluded: &HashSet<String>) -> Result<()> {
-        let globs: Vec<glob::Pattern> =
-            self.exclude.iter().filter_map(|name| glob::Pattern::new(name).ok()).collect();
-        let extra = |d: &&Difference| {
-            d.extra_number
-                && !excluded.contains(&d.column)
-                && !globs.iter().any(|g| g.matches(&d.column))
+        let left_out = |name: &str| {
+            excluded.contains(name) || self.exclude.iter().any(|entry| covers_column(entry, name))
         };
+        let extra = |d: &&Difference| d.extra_number && !left_out(&d.column);
         match table.differences().iter().find(extra) {
             None => Ok(()),
             Some(d) => {

@@ -11,7 +11,8 @@ use std::cell::RefCell;
 use std::io::Read;
 use zstd::bulk::Decompressor;
 
-fn damaged(problem: String) -> ParquetError {
+/// The error for bytes that contradict themselves.
+pub(super) fn damaged(problem: String) -> ParquetError {
     ParquetError::General(problem)
 }
 

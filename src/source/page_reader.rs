@@ -19,14 +19,14 @@
 //! Enters: a chunk as its footer has it. Leaves: pages, byte for byte those of Parquet's reader.
 //! Held: what Parquet's reader holds, and a context a thread.
 
-use super::decompress::{Unbounded, decompress_page};
+use super::decompress::{Unbounded, damaged, decompress_page};
 use super::pages::{self, HEADER_BYTES, PageSize};
 use super::pread::Pread;
 use super::unit_memory::UnitMemory;
 use crate::budget::Bytes as Size;
 use ::parquet::basic::{Compression, Encoding, Type as Physical};
 use ::parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
-use ::parquet::errors::{ParquetError, Result};
+use ::parquet::errors::Result;
 use ::parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use ::parquet::file::reader::{ChunkReader, Length};
 use ::parquet::file::serialized_reader::SerializedPageReader;
@@ -227,10 +227,6 @@ fn most_bytes(codec: Compression, stored: u64) -> Option<u64> {
 /// False of a page that says it has more bytes than its codec can make of those that are stored.
 pub(super) fn is_possible(codec: Compression, size: PageSize) -> bool {
     most_bytes(codec, size.compressed).is_none_or(|most| size.uncompressed <= most)
-}
-
-fn damaged(problem: String) -> ParquetError {
-    ParquetError::General(problem)
 }
 
 /// Reads a page header, and remembers how it begins.

@@ -119,22 +119,31 @@ impl State {
 
     /// Refuses labels that are not the state's.
     fn check_labels(&self, fit: &Fit) -> Result<()> {
-        let known = self.about.labels.as_ref();
-        let has = known.map_or("no label".into(), |l| format!("label {}", l.columns.join(", ")));
-        let given = &fit.labels.columns;
-        if !given.is_empty() && known.is_some_and(|l| l.columns != *given) {
-            return disagree("label", &given.join(", "), &has);
+        let Some(labels) = &self.about.labels else { return Ok(()) };
+        labels.check_named(&fit.labels.columns)?;
+        match fit.labels.classes && !labels.classes {
+            false => Ok(()),
+            true => Error::misuse(format!(
+                "⟦classes⟧: the state has label {} as numbers; leave it out, or choose another \
+                 state",
+                labels.columns.join(", ")
+            )),
         }
-        if fit.labels.classes && known.is_some_and(|l| !l.classes) {
-            return Error::misuse(format!(
-                "⟦classes⟧: the state has {has} as numbers; leave it out, or choose another state"
-            ));
-        }
-        Ok(())
     }
 }
 
 impl StateLabels {
+    /// Refuses labels that were named and are others.
+    pub(super) fn check_named(&self, named: &[String]) -> Result<()> {
+        match named.is_empty() || named == self.columns {
+            true => Ok(()),
+            false => {
+                let has = format!("label {}", self.columns.join(", "));
+                disagree("label", &named.join(", "), &has)
+            }
+        }
+    }
+
     /// True when numbers were said to be classes.
     fn classes_given(&self) -> bool {
         self.classes && !self.numeric.contains(&true)

@@ -217,11 +217,7 @@ fn no_covariance() -> Error {
 impl StateLabels {
     /// What these labels are to a fit.
     fn problem(&self, fit: &Fit) -> Result<LabelProblem> {
-        let named = &fit.labels.columns;
-        if !named.is_empty() && *named != self.columns {
-            let (named, has) = (named.join(", "), self.columns.join(", "));
-            return Error::misuse(format!("this state has label {has}, not {named}"));
-        }
+        self.check_named(&fit.labels.columns)?;
         let read = self.read();
         let kernel = match (fit.labels.kernel, read) {
             (None, read) => default_label_kernel(read),
