@@ -136,14 +136,17 @@ pub use solve::{Certificate, Form, Iteration};
 pub use source::{
     ArrowTable, Block, Class, ClassValue, ColumnInfo, ColumnKind, ColumnOrigin, ColumnSelection,
     Dataset, Difference, FeatureColumn, Features, FileStamp, InputInfo, LabelRead, LabelRequest,
-    Labels, MissingCell, Nulls, OpenedReader, Precision, ReadCost, ReadLimit, ReadRequest,
-    ReaderTable, Source, Table, Tally, Unit, Values, WholeLabels, WidenedColumn, matrix_batch,
+    Labels, MatrixOwner, MatrixTable, MatrixView, MissingCell, Nulls, OpenedReader, Precision,
+    ReadCost, ReadLimit, ReadRequest, ReaderTable, Source, Table, Tally, Unit, Values, WholeLabels,
+    WidenedColumn, matrix_batch,
 };
 pub use staged::Waiting;
 pub use state::{
     About, Checkpoint, CheckpointProgress, FoldChoice, Group, GroupStates, Scan, ScanPlan, State,
     StateFile, StateLabels, Statistics,
 };
+
+pub use workers::{caught, record_panics};
 
 /// The page about the library: its blocks are run.
 #[cfg(doctest)]

@@ -181,10 +181,9 @@ thread_local! {
     static PANICKED_AT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps the file and line of every panic for [`caught`], and prints nothing: for a program whose
+/// Keeps the file and line of every panic for [`caught`], and prints nothing: for a front end whose
 /// panics are all caught. To be called once, before other threads exist.
-#[cfg(any(feature = "cli", test))]
-pub(crate) fn record_panics() {
+pub fn record_panics() {
     std::panic::set_hook(Box::new(|info| {
         let at = info.location().map(|l| format!("{}:{}", l.file(), l.line()));
         PANICKED_AT.set(at);
@@ -219,8 +218,9 @@ fn attempt<T>(work: impl FnOnce() -> T) -> std::result::Result<T, Panic> {
         .map_err(|payload| Panic { payload, at: PANICKED_AT.take() })
 }
 
-/// A panic is our bug; it is reported like one instead of taking the process down.
-pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+/// A panic is our bug; it is reported like one ([`Error::Internal`]) instead of taking the process
+/// down.
+pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     attempt(work).unwrap_or_else(|panic| Err(panic.into_error()))
 }
 

@@ -15,7 +15,7 @@ use arrow_array::{
 };
 use arrow_schema::Field;
 use arrow_select::take::take;
-use ndarray::{Array1, Array2, ArrayView2, s};
+use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 use std::sync::Arc;
 
 /// What a plan applies to blocks; shared by all workers.
@@ -153,7 +153,10 @@ impl<'a> Batches<'a> {
                 self.row_arrays(rows, totals)
             }
             Compute::RowsFromScores(inverse) => {
-                let scores = block.into_f64().reversed_axes();
+                let mut scores = block.into_f64().reversed_axes();
+                if let Some(deviations) = &self.plan.deviations {
+                    scores *= &deviations.view().insert_axis(Axis(1));
+                }
                 let rows = self.inverted(inverse, &scores, None, &mut totals.loss);
                 self.row_arrays(rows, totals)
             }
@@ -239,7 +242,9 @@ impl<'a> Batches<'a> {
         layout: Layout,
         totals: &mut Totals,
     ) -> Result<Vec<ArrayRef>> {
-        let scores = &projected.scores;
+        let white = self.plan.deviations.as_ref();
+        let white = white.map(|s| &projected.scores / &s.view().insert_axis(Axis(1)));
+        let scores = white.as_ref().unwrap_or(&projected.scores);
         match layout {
             Layout::Columns => {
                 let rows = scores.rows().into_iter();

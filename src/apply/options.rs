@@ -131,6 +131,10 @@ pub struct Transform {
     pub diagnostics: bool,
     /// Add x − x̂: a column `residual_…` for each that was fitted, or with lists one `residual`.
     pub residuals: bool,
+    /// Divide the scores along each component by their standard deviation in the fit.
+    pub whiten: bool,
+    /// The numeric columns stand for the fitted ones in their order, whatever they are called.
+    pub by_position: bool,
     /// What to do about missing values; by default what the model was fitted with.
     pub nulls: Option<RowNulls>,
     /// Ceilings.
@@ -147,6 +151,8 @@ impl Default for Transform {
             prefix: DEFAULT_PREFIX.into(),
             diagnostics: false,
             residuals: false,
+            whiten: false,
+            by_position: false,
             nulls: None,
             resources: Resources::default(),
         }
@@ -179,6 +185,10 @@ pub struct Reconstruct {
     pub prefix: String,
     /// The table has scores instead of rows.
     pub from_scores: bool,
+    /// They are whitened: each over its standard deviation in the fit.
+    pub whitened: bool,
+    /// The numeric columns stand for the fitted ones in their order, whatever they are called.
+    pub by_position: bool,
     /// Of a kernel model: how to come near the rows.
     pub preimage: Option<Preimage>,
     /// What to do about missing values; by default what the model was fitted with, and an error
@@ -196,6 +206,8 @@ impl Default for Reconstruct {
             dtype: Dtype::default(),
             prefix: DEFAULT_PREFIX.into(),
             from_scores: false,
+            whitened: false,
+            by_position: false,
             preimage: None,
             nulls: None,
             resources: Resources::default(),
@@ -233,6 +245,12 @@ macro_rules! output_setters {
                 $options { prefix: prefix.into(), ..self }
             }
 
+            /// The numeric columns stand for the fitted ones in their order, whatever they are
+            /// called.
+            pub fn by_position(self) -> $options {
+                $options { by_position: true, ..self }
+            }
+
             /// What to do about missing values.
             pub fn nulls(self, nulls: RowNulls) -> $options {
                 $options { nulls: Some(nulls), ..self }
@@ -267,6 +285,24 @@ impl Transform {
         Transform { diagnostics: true, ..self }
     }
 
+    /// Divide the scores along each component by their standard deviation in the fit.
+    ///
+    /// ```
+    /// use arrow_array::{cast::AsArray, types::Float64Type};
+    /// use eigenstream::{ArrowTable, Fit, Quiet, Transform, matrix_batch};
+    ///
+    /// let rows = ndarray::Array2::from_shape_fn((50, 3), |(i, j)| ((i * 7 + j * 3) % 13) as f64);
+    /// let model = Fit::pca().components(1).plan(&ArrowTable::from(rows.clone()))?.run(&Quiet)?;
+    /// let white = model.transform_with(&Transform::default().whiten(), &matrix_batch(rows))?;
+    /// let squares: f64 =
+    ///     white.column(0).as_primitive::<Float64Type>().values().iter().map(|z| z * z).sum();
+    /// assert!((squares / 49.0 - 1.0).abs() < 1e-12);
+    /// # Ok::<(), eigenstream::Error>(())
+    /// ```
+    pub fn whiten(self) -> Transform {
+        Transform { whiten: true, ..self }
+    }
+
     /// Add what the components leave of each row, x − x̂, as columns.
     pub fn residuals(self) -> Transform {
         Transform { residuals: true, ..self }
@@ -277,6 +313,11 @@ impl Reconstruct {
     /// The table has scores instead of rows.
     pub fn from_scores(self) -> Reconstruct {
         Reconstruct { from_scores: true, ..self }
+    }
+
+    /// The scores are whitened.
+    pub fn whitened(self) -> Reconstruct {
+        Reconstruct { whitened: true, ..self }
     }
 
     /// Of a kernel model: how to come near the rows.

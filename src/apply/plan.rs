@@ -12,6 +12,7 @@ use crate::source::{ColumnKind, FeatureColumn, Features, ReadCost, ReadRequest, 
 use crate::source::{WidenedColumn, widened_among};
 use crate::words::count;
 use arrow_schema::SchemaRef;
+use ndarray::Array1;
 
 /// What to do about a missing value when the model says none may be.
 const FITTED_ADVICE: &str = "the model was fitted with ⟦nulls=error⟧; clean the row, or choose \
@@ -69,6 +70,8 @@ pub struct ApplyPlan<'m, 't> {
     pub(super) request: ReadRequest,
     pub(super) compute: Compute,
     pub(super) dtype: Dtype,
+    /// Standard deviations of the scores in the fit, where scores are whitened.
+    pub(super) deviations: Option<Array1<f64>>,
     pub(super) nulls: AppliedNulls,
     pub(super) columns: OutputColumns,
     pub(super) schema: SchemaRef,
@@ -126,12 +129,12 @@ impl Transform {
         let added = Added { error: diagnostics, hotelling, residuals };
         let compute = Compute::Scores { layout, added };
         let nulls = AppliedNulls::of(model, self.nulls);
-        let mut request = rows_request(model, nulls);
         if residuals {
             check_residuals(model)?;
-            // A feature that was constant has a residual, too.
-            request.features = model.header.columns.clone();
         }
+        // A feature that was constant has a residual, too.
+        let fitted = if residuals { Fitted::Columns } else { Fitted::Features };
+        let request = rows_request(model, table, nulls, fitted, self.by_position)?;
         if self.diagnostics && model.kernel_map().is_some_and(|map| !map.knows_lengths()) {
             return Error::misuse(
                 "⟦diagnostics⟧ needs k(x, x), which is not among the kernel values of a new row; \
@@ -142,6 +145,7 @@ impl Transform {
         let output = OutputOptions {
             keep: &self.keep,
             dtype: self.dtype,
+            deviations: self.whiten.then(|| deviations(model, components.k)).transpose()?,
             nulls,
             prefix: &self.prefix,
             resources: &self.resources,
@@ -173,11 +177,14 @@ impl Reconstruct {
             (request, Compute::RowsFromScores(inverse), nulls)
         } else {
             let nulls = AppliedNulls::of(model, self.nulls);
-            (rows_request(model, nulls), Compute::Rows(inverse), nulls)
+            let request = rows_request(model, table, nulls, Fitted::Features, self.by_position)?;
+            (request, Compute::Rows(inverse), nulls)
         };
+        let whitened = self.whitened && self.from_scores;
         let output = OutputOptions {
             keep: &self.keep,
             dtype: self.dtype,
+            deviations: whitened.then(|| deviations(model, components.k)).transpose()?,
             nulls,
             prefix: &self.prefix,
             resources: &self.resources,
@@ -209,6 +216,7 @@ impl ComponentCount {
 struct OutputOptions<'a> {
     keep: &'a KeepColumns,
     dtype: Dtype,
+    deviations: Option<Array1<f64>>,
     nulls: AppliedNulls,
     prefix: &'a str,
     resources: &'a Resources,
@@ -246,6 +254,7 @@ impl<'m, 't> ApplyPlan<'m, 't> {
             request,
             compute,
             dtype: output.dtype,
+            deviations: output.deviations,
             nulls: output.nulls,
             schema: columns.schema(),
             row_bytes: read.kept_row + columns.computed_bytes(),
@@ -267,13 +276,70 @@ impl<'m, 't> ApplyPlan<'m, 't> {
     }
 }
 
-/// The features as they were fitted.
-fn rows_request(model: &Model, nulls: AppliedNulls) -> ReadRequest {
-    ReadRequest {
-        features: model.header.features.clone(),
+/// Which of a model's features are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fitted {
+    /// Those that have loadings.
+    Features,
+    /// Those that were constant, too.
+    Columns,
+}
+
+/// The features as they were fitted, or what stands in their places.
+fn rows_request(
+    model: &Model,
+    table: &dyn Table,
+    nulls: AppliedNulls,
+    fitted: Fitted,
+    by_position: bool,
+) -> Result<ReadRequest> {
+    let header = &model.header;
+    let features = match (by_position, fitted) {
+        (false, Fitted::Features) => header.features.clone(),
+        (false, Fitted::Columns) => header.columns.clone(),
+        (true, Fitted::Columns) => positional(model, table)?,
+        (true, Fitted::Features) => {
+            let constants = model.constant_features().into_iter().enumerate();
+            let left_out = constants.filter_map(|(j, constant)| constant.map(|_| j));
+            positional(model, table)?.without(&left_out.collect::<Vec<_>>())
+        }
+    };
+    Ok(ReadRequest {
+        features,
         nulls: nulls.policy.read(),
         advice: if nulls.asked { ASKED_ADVICE } else { FITTED_ADVICE },
         ..ReadRequest::default()
+    })
+}
+
+/// The numeric columns of a table, which must be as many features as were fitted.
+fn positional(model: &Model, table: &dyn Table) -> Result<Features> {
+    let features = Features::of_table(table)?;
+    let (here, fitted) = (features.len(), model.header.columns.len());
+    if here == fitted {
+        return Ok(features);
+    }
+    let problem =
+        format!("has {} where the model was fitted on {fitted}", { count(here as u64, "feature") });
+    Err(Error::data(table.place(), problem))
+}
+
+/// Standard deviations along the first k components, none of which may be 0.
+fn deviations(model: &Model, k: usize) -> Result<Array1<f64>> {
+    let Some(variances) = model.explained_variance() else {
+        return Error::misuse(
+            "whitening divides by the variance along each component, which this model does not \
+             have; fit it with ⟦with-variance⟧",
+        );
+    };
+    let deviations: Array1<f64> = variances.iter().take(k).map(|v| v.sqrt()).collect();
+    match deviations.iter().position(|s| s.is_nan() || *s <= 0.0) {
+        None => Ok(deviations),
+        Some(at) => Error::misuse(format!(
+            "whitening: rows did not vary along component {} in the fit; keep fewer with \
+             ⟦components={at}⟧",
+            at + 1
+        )),
     }
 }
 

@@ -204,7 +204,11 @@ impl ApplyPlan<'_, '_> {
         hash.write(&self.model.to_bytes()?);
         let ApplyPlan { k, compute, dtype, schema, nulls: AppliedNulls { policy, .. }, .. } = self;
         let (features, compression) = (&self.request.features, output.compression);
-        let options = format!("{k} {compute:?} {dtype:?} {policy:?} {compression:?} {features:?}");
+        let mut options =
+            format!("{k} {compute:?} {dtype:?} {policy:?} {compression:?} {features:?}");
+        if self.deviations.is_some() {
+            options += " white";
+        }
         hash.write(format!("{options} {schema:?} {inputs:?}").as_bytes());
         Ok(Some(hash.finish()))
     }

@@ -1,7 +1,7 @@
 //! `fit`: data → a model file, directly or by way of a state.
 
 use super::args::{FitArgs, same_file, waiting};
-use super::plan::{columns_line, passed_over_lines, planning, threads_line};
+use super::plan::planning;
 use super::scan::describe;
 use super::talk::Talk;
 use super::typed::Typed;
@@ -10,6 +10,7 @@ use crate::budget::{Budget, Bytes};
 use crate::error::{Error, Result};
 use crate::fit::{ColumnOptions, Fit, Plan};
 use crate::model::{InputEntry, Model};
+use crate::report::plan::{columns_line, passed_over_lines, threads_line};
 use crate::sink::write_table;
 use crate::solve::supervised::LabelKernel;
 use crate::source::inputs::{check_output, is_parquet};

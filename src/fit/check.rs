@@ -180,7 +180,6 @@ impl ScoringProblem {
     }
 
     /// "the best 20 features", "features that score 0.3 or more".
-    #[cfg(feature = "cli")]
     pub(crate) fn describe(&self) -> String {
         match self.keep {
             Keep::Features(q) => format!("the best {}", crate::words::count(q as u64, "feature")),

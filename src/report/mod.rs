@@ -1,7 +1,9 @@
-//! What people and programs read of a model: a page of text, JSON, the scores of its features.
+//! What people and programs read of a model or a plan: a page of text, JSON, the scores of a
+//! model's features.
 
 mod feature_scores;
 pub(crate) mod json;
+pub(crate) mod plan;
 mod table;
 mod text;
 

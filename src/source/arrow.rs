@@ -181,6 +181,11 @@ fn units(rows: &[usize], bytes: &[u64]) -> (Vec<Unit>, Vec<Vec<BatchSlice>>) {
     (units, pieces)
 }
 
+/// The units of so many rows in one piece.
+pub(super) fn row_units(rows: usize, bytes: u64) -> Vec<Unit> {
+    units(&[rows], &[bytes]).0
+}
+
 impl From<RecordBatch> for ArrowTable {
     fn from(batch: RecordBatch) -> ArrowTable {
         ArrowTable::new(batch.schema(), vec![batch])
@@ -213,7 +218,7 @@ impl From<Array2<f32>> for ArrowTable {
     }
 }
 
-fn of_matrix<T: ArrowPrimitiveType>(matrix: Array2<T::Native>) -> RecordBatch
+pub(super) fn of_matrix<T: ArrowPrimitiveType>(matrix: Array2<T::Native>) -> RecordBatch
 where
     T::Native: Clone,
 {

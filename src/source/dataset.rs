@@ -17,6 +17,7 @@ use super::table::{ReadLimit, ReadRequest, Table, WidenedColumn};
 use super::{Source, read_cost};
 use crate::budget::{Budget, PROGRAM_BYTES};
 use crate::error::{Error, Place, Result};
+use crate::words::count;
 use arrow_schema::{Schema, SchemaRef};
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -168,7 +169,6 @@ impl Dataset {
     }
 
     /// Row groups of all files.
-    #[cfg(feature = "cli")]
     pub(crate) fn n_row_groups(&self) -> usize {
         self.row_groups.iter().map(Vec::len).sum()
     }
@@ -253,6 +253,11 @@ impl Table for Dataset {
 
     fn place(&self) -> Place {
         Place::file(self.first_path())
+    }
+
+    fn describe(&self) -> String {
+        let (files, groups) = (self.files.len() as u64, self.n_row_groups() as u64);
+        format!("{}, {}", count(files, "file"), count(groups, "row group"))
     }
 
     fn inputs(&self) -> &[InputInfo] {

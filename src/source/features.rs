@@ -5,7 +5,7 @@
 
 use super::column_choice::{ColumnIndex, unknown};
 use super::common_type::common_number;
-use super::table::{ColumnInfo, ColumnKind, Table, WidenedColumn};
+use super::table::{ColumnInfo, ColumnKind, ColumnOrigin, Table, WidenedColumn};
 use crate::error::{Error, Result};
 use crate::words::one_line;
 use arrow_schema::{DataType, Field, Schema};
@@ -130,6 +130,17 @@ impl Features {
             })
         };
         Ok(Features { columns: names.iter().map(named).collect::<Result<_>>()? })
+    }
+
+    /// All numeric columns of a table, in their order; fields of structs and partition keys are
+    /// none.
+    pub(crate) fn of_table(table: &dyn Table) -> Result<Features> {
+        let proper = table.columns().iter().filter(|c| c.origin == ColumnOrigin::Column);
+        let numeric = proper.filter(|c| !matches!(c.kind, ColumnKind::Other(_)));
+        let feature =
+            |column: &ColumnInfo| Ok(FeatureColumn::of(&column.name, &known_kind(column, table)?));
+        let columns = numeric.map(feature).collect::<Result<Vec<_>>>()?;
+        Ok(Features { columns: columns.into_iter().flatten().collect() })
     }
 
     /// Number of features (d).

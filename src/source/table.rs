@@ -54,6 +54,11 @@ pub trait Table: Sync {
     /// What messages about the whole table name: its first file, "record batches".
     fn place(&self) -> Place;
 
+    /// How people would say what it is: "4 files, 8 row groups", "record batches".
+    fn describe(&self) -> String {
+        self.place().file.display().to_string()
+    }
+
     /// The files it is made of, for what remembers where its rows came from; none in memory.
     fn inputs(&self) -> &[InputInfo] {
         &[]

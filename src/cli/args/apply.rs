@@ -113,6 +113,8 @@ impl TransformArgs {
             prefix: output.prefix.clone(),
             diagnostics: *diagnostics,
             residuals: *residuals,
+            whiten: false,
+            by_position: false,
             resources: output.resources.with_temp_dir(None),
         }
     }
@@ -151,6 +153,8 @@ impl ReconstructArgs {
             nulls: output.nulls,
             prefix: output.prefix.clone(),
             from_scores: *from_scores,
+            whitened: false,
+            by_position: false,
             preimage: *preimage,
             resources: output.resources.with_temp_dir(None),
         }
