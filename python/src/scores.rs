@@ -6,10 +6,10 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::ArrowNativeType;
 use arrow_schema::DataType;
 use eigenstream::{Error, Result, Sink};
-use ndarray::{Array2, Axis, s};
+use ndarray::{Array2, Axis, LinalgScalar, s};
 
 /// Numbers that batches may have.
-pub(crate) trait Number: ArrowNativeType {
+pub(crate) trait Number: ArrowNativeType + LinalgScalar {
     type Arrow: ArrowPrimitiveType<Native = Self>;
     /// What stands for a null.
     const NONE: Self;
@@ -46,7 +46,7 @@ impl<T: Number> Sink for MatrixSink<'_, T> {
         };
         if self.matrix.ncols() == 0 {
             let columns = batch.columns().iter().map(width).sum();
-            *self.matrix = Array2::default((self.most, columns));
+            *self.matrix = Array2::zeros((self.most, columns));
         }
         let rows = self.rows..self.rows + batch.num_rows();
         self.rows = rows.end;
@@ -59,6 +59,12 @@ impl<T: Number> Sink for MatrixSink<'_, T> {
             let Some(values) = values.as_primitive_opt::<T::Arrow>() else {
                 return Err(Error::Internal(format!("a column of {}", column.data_type())));
             };
+            if let (true, Some(target)) = (column.null_count() == 0, target.as_slice_mut())
+                && batch.num_columns() == 1
+            {
+                target.copy_from_slice(values.values());
+                continue;
+            }
             let mut part = target.slice_mut(s![.., first..first + width]);
             let from = values.values().chunks_exact(width.max(1));
             for (row, (mut to, from)) in part.rows_mut().into_iter().zip(from).enumerate() {

@@ -127,6 +127,7 @@ impl Accumulate for Covariance {
         } else {
             self.product_f64(&y)
         }
+        dense::recycle(y);
         add_outer(&mut self.s, -weight, &rest);
         self.shift(rows, weight, Center::new(mean, rest));
     }

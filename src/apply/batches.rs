@@ -9,7 +9,7 @@ use super::plan::{Added, ApplyPlan, Compute, Inverse};
 use crate::error::{Error, Place, Result};
 use crate::project::preimage::FixedPoint;
 use crate::project::{BlockScores, Projector};
-use crate::source::{Block, Source, Tally, Values, places};
+use crate::source::{Block, Source, Tally, Values, dense, places};
 use arrow_array::{
     ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch, UInt32Array,
 };
@@ -144,6 +144,7 @@ impl<'a> Batches<'a> {
                 let projected = self.projector.project(block, place)?;
                 let mut arrays = self.score_arrays(&projected, layout, totals)?;
                 self.add(layout, added, &projected, changed, &mut arrays, totals)?;
+                dense::recycle(projected.prepared);
                 Ok(arrays)
             }
             Compute::Rows(inverse) => {

@@ -6,9 +6,31 @@
 use super::MissingCell;
 use ndarray::{Array1, Array2, ArrayView2};
 use num_traits::AsPrimitive;
+use std::cell::RefCell;
 
 /// Why a line of a block is a slice.
 const CONTIGUOUS: &str = "the lines of a block in C or in F order are contiguous";
+
+thread_local! {
+    /// The numbers of a block that a worker has done with: its next block goes where it was, so
+    /// that no page of memory is asked for, zeroed and returned for each.
+    static DONE_WITH: RefCell<Vec<f64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty vector with room for so many: where the last block was, if that had as much.
+pub(super) fn with_room(len: usize) -> Vec<f64> {
+    let mut free = DONE_WITH.take();
+    free.clear();
+    match free.capacity() >= len && free.capacity() <= 2 * len {
+        true => free,
+        false => Vec::with_capacity(len),
+    }
+}
+
+/// Leaves the numbers of a block to the next one of this thread.
+pub(crate) fn recycle(block: Array2<f64>) {
+    DONE_WITH.set(block.into_raw_vec_and_offset().0);
+}
 
 /// A vector as it lies.
 fn numbers(vector: &Array1<f64>) -> &[f64] {

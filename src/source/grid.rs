@@ -1,6 +1,7 @@
 //! A dense block in the making: numbers put where they belong, whatever their type and order.
 
 use super::block::MissingCell;
+use super::dense;
 use super::features::FeatureColumn;
 use crate::error::{Error, Result};
 use arrow_buffer::NullBuffer;
@@ -14,6 +15,9 @@ impl<S: AsPrimitive<f64> + AsPrimitive<f32>> Numeric for S {}
 pub(super) trait Target: Float + Default + 'static {
     fn of<S: Numeric>(value: S) -> Self;
 
+    /// An empty vector with room for so many.
+    fn with_room(len: usize) -> Vec<Self>;
+
     /// The same vector, if it holds doubles.
     fn doubles(data: &mut Vec<Self>) -> Option<&mut Vec<f64>>;
 }
@@ -21,6 +25,10 @@ pub(super) trait Target: Float + Default + 'static {
 impl Target for f64 {
     fn of<S: Numeric>(value: S) -> f64 {
         value.as_()
+    }
+
+    fn with_room(len: usize) -> Vec<f64> {
+        dense::with_room(len)
     }
 
     fn doubles(data: &mut Vec<f64>) -> Option<&mut Vec<f64>> {
@@ -31,6 +39,10 @@ impl Target for f64 {
 impl Target for f32 {
     fn of<S: Numeric>(value: S) -> f32 {
         value.as_()
+    }
+
+    fn with_room(len: usize) -> Vec<f32> {
+        Vec::with_capacity(len)
     }
 
     fn doubles(_: &mut Vec<f32>) -> Option<&mut Vec<f64>> {
@@ -61,7 +73,7 @@ pub(super) struct Grid<T> {
 
 impl<T: Target> Grid<T> {
     pub(super) fn new(rows: usize, d: usize, order: Order) -> Grid<T> {
-        Grid { data: Vec::with_capacity(rows * d), rows, d, order, missing: Vec::new() }
+        Grid { data: T::with_room(rows * d), rows, d, order, missing: Vec::new() }
     }
 
     /// The numbers and the missing cells.
