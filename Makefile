@@ -2,7 +2,7 @@
 
 LOAD = -- --include-ignored --nocapture --test-threads 1 soak fifty_kills races
 
-.PHONY: demo test test-slow check bench fuzz fuzz-guided soak setup
+.PHONY: demo test test-slow test-python wheel check bench bench-python fuzz fuzz-guided soak setup
 
 # Builds the tests in sight, runs them, and tells at the end which could not run on this machine.
 define run_tests
@@ -46,13 +46,29 @@ soak: export EIGENSTREAM_SOAK = 1
 soak: setup
 	$(call run_tests,--test integration,$(LOAD))
 
+# The Python package in an environment of its own, from the registries: types, tests, doctests, the notebook.
+test-python: setup
+	cargo build
+	@env=$$(scripts/python-env) && export EIGENSTREAM_BIN=$$(realpath $${CARGO_TARGET_DIR:-target})/debug/eigenstream; \
+	cd python && $$(cd .. && realpath $$env)/bin/python -m pytest
+
+# A wheel with OpenBLAS in it, for CPython from 3.9 on, in target/wheels.
+wheel: setup
+	@env=$$(scripts/python-env) && PATH=$$(realpath $$env)/bin:$$PATH maturin build --release --manifest-path python/Cargo.toml
+
 # What a change must pass besides the tests.
 check: setup
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 	cargo clippy --no-default-features --all-targets -- -D warnings
+	cargo clippy -p eigenstream-python -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
 
 # Speed and memory against scikit-learn, oneDAL and numpy on the same files (half an hour, 5.2 GB).
 bench: setup
 	bench/run
+
+# The Python package beside scikit-learn and FAISS, on the same arrays and files (ten minutes).
+bench-python: setup
+	@[ -d bench/data/tall ] || (python3 -m venv .venv && .venv/bin/pip install --quiet numpy pyarrow && .venv/bin/python bench/gen.py bench/data tall)
+	@env=$$(scripts/python-env --release) && $$env/bin/pip install --quiet faiss-cpu && $$env/bin/python bench/python.py bench/data

@@ -14,17 +14,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, List
 
+from ._compare import ModelDiff, diff
 from ._core import ConvergenceError, ModelFileError, __version__
 from ._functions import HsicResult, Plan, State, fit, hsic, plan, scan, score_features
 from ._listen import EigenstreamWarning
 from ._model import Model
+from ._report import Report, report
 
 if TYPE_CHECKING:
     from ._estimators import PCA, KernelPCA, KernelSupervisedPCA, SupervisedPCA
 
 __all__ = [
     "PCA", "SupervisedPCA", "KernelPCA", "KernelSupervisedPCA", "Model", "State", "Plan", "HsicResult", "fit", "plan",
-    "scan", "hsic", "score_features", "ConvergenceError", "ModelFileError", "EigenstreamWarning", "__version__",
+    "scan", "hsic", "score_features", "diff", "report", "ModelDiff", "Report", "ConvergenceError", "ModelFileError", "EigenstreamWarning", "__version__",
 ]
 
 

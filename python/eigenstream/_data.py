@@ -82,8 +82,8 @@ def matrix_table(array: np.ndarray[Any, Any]) -> _core.Table:
         raise ValueError(f"expected a two-dimensional array, got one of {array.ndim} dimensions: reshape it")
     if array.dtype not in (np.float64, np.float32) or not array.dtype.isnative:
         array = array.astype(np.float64)
-    aligned = all(s >= 0 and s % array.itemsize == 0 for s in array.strides) and array.flags.aligned
-    return _core.Table.from_matrix(array if aligned else np.ascontiguousarray(array))
+    regular = all(s >= 0 and s % array.itemsize == 0 for s in array.strides) and array.flags.aligned
+    return _core.Table.from_matrix(array if regular else np.array(array, order="C"))
 
 
 def _pandas_table(frame: Any) -> _core.Table:
@@ -91,7 +91,7 @@ def _pandas_table(frame: Any) -> _core.Table:
     kinds = set(frame.dtypes)
     if len(kinds) == 1 and names and next(iter(kinds)) in (np.dtype(np.float64), np.dtype(np.float32)):
         array = frame.to_numpy(copy=False)
-        if not array.T.flags.c_contiguous and np.shares_memory(array, frame.iloc[:, 0].to_numpy()):
+        if array.flags.aligned and not array.T.flags.c_contiguous and np.shares_memory(array, frame.iloc[:, 0].to_numpy()):
             # Rows of a matrix: columns of it are not in one piece, and are read a block at a time.
             return _core.Table.from_matrix(array, names)
     return _core.Table.from_columns(names, [column(frame.iloc[:, i]) for i in range(len(names))])
@@ -125,7 +125,7 @@ def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if array.dtype == np.float16 or array.dtype.itemsize > 8:
         array = array.astype(np.float64)
     array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-    return np.ascontiguousarray(array)
+    return np.require(array, requirements=["C", "A"])
 
 
 def _is_missing(value: Any) -> bool:
@@ -203,7 +203,14 @@ def to_kind(batches: _core.Batches, like: Any) -> Any:
     return pa.table(batches)
 
 
-def to_pandas(scores: np.ndarray[Any, Any], names: Sequence[str], index: Any) -> Any:
+def to_pandas(scores: np.ndarray[Any, Any], names: Sequence[str], frame: Any, features: Sequence[str]) -> Any:
+    """Scores with the index of the frame that they are of: of its rows that miss no feature, where rows were dropped."""
     import pandas
+
+    index = frame.index
+    if len(scores) < len(frame):
+        known = set(features)
+        present = [i for i, name in enumerate(frame.columns) if str(name) in known] or list(range(frame.shape[1]))
+        index = index[frame.iloc[:, present].notna().all(axis=1).to_numpy()]
 
     return pandas.DataFrame(scores, columns=list(names), index=index)

@@ -156,13 +156,7 @@ class _Estimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scores = core.apply(table, "matrix", options, listener)
         if not _data.is_pandas(X):
             return scores
-        index = X.index if len(scores) == len(X) else X.index[self._complete(X)]
-        return _data.to_pandas(scores, self.get_feature_names_out(), index)
-
-    def _complete(self, X: Any) -> Any:
-        """Rows of a frame that miss nothing."""
-        names = getattr(self, "feature_names_in_", X.columns)
-        return X[list(names)].notna().all(axis=1).to_numpy()
+        return _data.to_pandas(scores, self.get_feature_names_out(), X, self.model_.feature_names)
 
     def _told_of(self, X: Any, work: Any) -> Any:
         return self._told(X, work) if isinstance(X, np.ndarray) else work()

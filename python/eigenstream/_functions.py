@@ -51,6 +51,15 @@ def checked(known: Dict[str, Any], given: Dict[str, Any], what: str) -> Dict[str
     return {**known, **given}
 
 
+def fit_options(given: Dict[str, Any], what: str) -> Dict[str, Any]:
+    """Options of a fit, all of which must be known; a basis is a model, an estimator that has one, or its file."""
+    options = checked(FIT_OPTIONS, given, what)
+    basis = options["basis"]
+    if basis is not None:
+        options["basis"] = (Model.load(basis) if _data.is_paths(basis) else as_model(basis))._core
+    return options
+
+
 def beside(table: _core.Table, options: Dict[str, Any], y: Any, sample_weight: Any) -> Tuple[_core.Table, Dict[str, Any]]:
     """The table with labels and weights as columns of it, and the options that name them."""
     taken = {name for name, _ in table.columns()}
@@ -139,7 +148,7 @@ def fit(data: Any, *, y: Any = None, sample_weight: Any = None, progress: Progre
     >>> es.fit(rows, method="kpca", kernel="rbf", gamma=0.1, n_components=3)
     <eigenstream.Model kpca, exact form: 300 rows × 4 features, 3 components>
     """
-    options = checked(FIT_OPTIONS, options, "fit")
+    options = fit_options(options, "fit")
     return Model(fit_core(data, options, Listener(progress), y, sample_weight))
 
 
@@ -193,7 +202,7 @@ def plan(data: Any, *, y: Any = None, sample_weight: Any = None, **options: Any)
     >>> es.plan(np.zeros((500, 2000)), n_components=5).form
     'dual'
     """
-    options = checked(FIT_OPTIONS, options, "plan")
+    options = fit_options(options, "plan")
     table, options = beside(_data.table(data), options, y, sample_weight)
     return Plan(_core.plan(table, options, Listener()))
 
@@ -244,7 +253,7 @@ def score_features(data: Any, y: Any = None, *, score_by: Optional[str] = None, 
     """
     if (y is None) == (score_by is None):
         raise ValueError("give the label as y, or name its column with score_by")
-    options = checked(FIT_OPTIONS, options, "score_features")
+    options = fit_options(options, "score_features")
     table, named = beside(_data.table(data), {**options, "label": None}, y, None)
     by = score_by if score_by is not None else named["label"][0]
     options = {**options, "score_by": by, "keep_features": 1, "n_components": 1}
@@ -334,7 +343,7 @@ class State:
 
     def solve(self, *, progress: Progress = None, **options: Any) -> Model:
         """A model of all rows so far: ``method="pca"`` or ``"spca"``, any number of components, …"""
-        options = checked(FIT_OPTIONS, options, "solve")
+        options = fit_options(options, "solve")
         return Model(self._whole().solve(options, Listener(progress)))
 
     @property

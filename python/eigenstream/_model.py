@@ -308,7 +308,7 @@ class Model:
             if not _data.is_pandas(data):
                 return array
             names = self._column_names(options) if what == "matrix" else self.feature_names
-            return _data.to_pandas(array, names, data.index if len(array) == len(data) else None)
+            return _data.to_pandas(array, names, data, self.feature_names)
         batches = self._core.apply_batches(table, what, options, listener)
         kind = _data.to_kind(batches, data)
         return kind.to_pandas() if _data.is_pandas(data) and hasattr(kind, "to_pandas") else kind

@@ -35,6 +35,8 @@ pub struct Covariance {
     mean: Center,
     s: Array2<f64>,
     mixed_error: Option<f64>,
+    /// Where f32 products are made; of no size until there is one.
+    product: Array2<f32>,
     /// True once a cell was missing: then there are no sums.
     incomplete: bool,
 }
@@ -48,6 +50,7 @@ impl Covariance {
             mean: Center::zeros(d),
             s: Array2::zeros((d, d)),
             mixed_error: None,
+            product: Array2::zeros((0, 0)),
             incomplete: false,
         }
     }
@@ -70,14 +73,34 @@ impl Covariance {
         blas::syrk(y.view(), 1.0, self.s.view_mut());
     }
 
+    /// Rows of singles that weigh 1 each: centred in f64, rounded, and multiplied where they are.
+    fn add_singles(&mut self, mut x: Array2<f32>) {
+        let weight = x.nrows() as f64;
+        let mean = dense::column_sums(&x, None) / weight;
+        let unrounded = self.mixed_error.is_none().then(|| {
+            let mut y = x.mapv(f64::from);
+            dense::shift(&mut y, Some(&mean), None);
+            y
+        });
+        dense::shift_singles(&mut x, &mean);
+        let rest = dense::column_sums(&x, None) / weight;
+        self.product_f32(unrounded.as_ref(), &x);
+        add_outer(&mut self.s, -weight, &rest);
+        self.shift(x.nrows() as u64, weight, Center::new(mean, rest));
+    }
+
     /// The f32 product, added in f64. The first of each accumulator is checked on some features.
-    fn product_f32(&mut self, y: &Array2<f64>) {
-        let single = y.mapv(|v| v as f32);
-        let d = y.ncols();
-        let mut product = Array2::<f32>::zeros((d, d));
-        blas::syrk(single.view(), 0.0, product.view_mut());
-        self.mixed_error.get_or_insert_with(|| f32_error(y.view(), single.view()));
-        for (i, (mut row, more)) in self.s.rows_mut().into_iter().zip(product.rows()).enumerate() {
+    fn product_f32(&mut self, y: Option<&Array2<f64>>, single: &Array2<f32>) {
+        let d = single.ncols();
+        if self.product.nrows() != d {
+            self.product = Array2::zeros((d, d));
+        }
+        blas::syrk(single.view(), 0.0, self.product.view_mut());
+        if let Some(y) = y {
+            self.mixed_error.get_or_insert_with(|| f32_error(y.view(), single.view()));
+        }
+        let product = self.product.rows();
+        for (i, (mut row, more)) in self.s.rows_mut().into_iter().zip(product).enumerate() {
             for (entry, value) in row.slice_mut(s![i..]).iter_mut().zip(more.slice(s![i..])) {
                 *entry += f64::from(*value);
             }
@@ -112,7 +135,14 @@ impl Accumulate for Covariance {
             self.rows += rows;
             return;
         }
-        let mixed = matches!(block.values, Values::F32(_));
+        let mixed = match block.values {
+            Values::F32(mut x) if weights.is_none() => {
+                dense::put(&mut x, &missing, f32::NAN);
+                return self.add_singles(x);
+            }
+            Values::F32(_) => true,
+            Values::F64(_) => false,
+        };
         let mut y = block.into_f64();
         // Not 0, which would count: who does not ask `check` finds no number either.
         dense::put(&mut y, &missing, f64::NAN);
@@ -123,7 +153,7 @@ impl Accumulate for Covariance {
             dense::scale_rows(&mut y, &weights.mapv(f64::sqrt));
         }
         if mixed {
-            self.product_f32(&y)
+            self.product_f32(Some(&y), &y.mapv(|v| v as f32))
         } else {
             self.product_f64(&y)
         }
@@ -182,6 +212,7 @@ impl Stored for Covariance {
             mixed_error: parts.take(at, "mixed_error")?,
             mean: parts.take_center(at, "mean", d)?,
             s: parts.take_upper(at, "s", d)?,
+            product: Array2::zeros((0, 0)),
             incomplete: false,
         })
     }

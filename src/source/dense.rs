@@ -113,6 +113,23 @@ pub(crate) fn shift(
     }
 }
 
+/// (x − a) of each column, in f64, rounded.
+pub(crate) fn shift_singles(x: &mut Array2<f32>, shift: &Array1<f64>) {
+    let centred = |x: &f32, a: f64| (f64::from(*x) - a) as f32;
+    if x.is_standard_layout() {
+        let a = numbers(shift);
+        for mut row in x.rows_mut() {
+            let row = row.as_slice_mut().expect(CONTIGUOUS);
+            row.iter_mut().zip(a).for_each(|(x, a)| *x = centred(x, *a));
+        }
+    } else {
+        for (mut column, a) in x.columns_mut().into_iter().zip(shift) {
+            let column = column.as_slice_mut().expect(CONTIGUOUS);
+            column.iter_mut().for_each(|x| *x = centred(x, *a));
+        }
+    }
+}
+
 /// Puts a value into some cells.
 pub(crate) fn put<T: Copy>(x: &mut Array2<T>, cells: &[MissingCell], value: T) {
     cells.iter().for_each(|cell| x[[cell.row as usize, cell.feature as usize]] = value);
