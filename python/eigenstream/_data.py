@@ -34,15 +34,22 @@ def is_paths(data: Any) -> bool:
 
 
 def is_pandas(data: Any) -> bool:
-    return type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns")
+    return _library(data) == "pandas" and hasattr(data, "columns")
 
 
 def is_polars(data: Any) -> bool:
-    return type(data).__module__.split(".")[0] == "polars" and hasattr(data, "columns")
+    return _library(data) == "polars" and hasattr(data, "columns")
 
 
 def is_arrow(data: Any) -> bool:
-    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    """Columns by Arrow's interface. One column by itself is none of them: it is an array of one dimension."""
+    exports = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    one_column = _library(data) in ("pandas", "polars", "pyarrow") and not hasattr(data, "columns")
+    return exports and (not one_column or hasattr(data, "schema"))
+
+
+def _library(data: Any) -> str:
+    return str(type(data).__module__.split(".")[0])
 
 
 def is_batches(data: Any) -> bool:
@@ -73,17 +80,37 @@ def table(data: Any) -> _core.Table:
     if is_arrow(data):
         held = hasattr(data, "__len__") or hasattr(data, "num_rows") or not hasattr(data, "__arrow_c_stream__")
         return _core.Table.from_arrow(data) if held else _core.Table.from_reader(lambda: data)
-    return matrix_table(np.asarray(data))
+    return matrix_table(_as_array(data))
+
+
+def _as_array(data: Any) -> np.ndarray[Any, Any]:
+    if hasattr(data, "collect") and hasattr(data, "columns"):
+        raise TypeError(f"a {type(data).__name__} has no rows yet: collect() it, or give its files")
+    array = np.asarray(data)
+    if array.ndim == 0:
+        raise TypeError("expected paths of Parquet files, a two-dimensional array, a frame, Arrow data or an iterator "
+                        f"of record batches, got {type(data).__name__}")
+    if array.size == 0 and array.ndim == 1:
+        raise ValueError("the list is empty: there are no files and no rows")
+    return array
 
 
 def matrix_table(array: np.ndarray[Any, Any]) -> _core.Table:
     """Of a two-dimensional array; doubles and singles are not copied."""
     if array.ndim != 2:
-        raise ValueError(f"expected a two-dimensional array, got one of {array.ndim} dimensions: reshape it")
+        dimensions = "1 dimension" if array.ndim == 1 else f"{array.ndim} dimensions"
+        raise ValueError(f"expected a two-dimensional array, got one of {dimensions}: reshape it")
+    if array.dtype.kind not in "fiubO":
+        raise ValueError(f"expected an array of numbers, got one of {array.dtype}")
     if array.dtype not in (np.float64, np.float32) or not array.dtype.isnative:
         array = array.astype(np.float64)
     regular = all(s >= 0 and s % array.itemsize == 0 for s in array.strides) and array.flags.aligned
     return _core.Table.from_matrix(array if regular else np.array(array, order="C"))
+
+
+def column_names(frame: Any) -> List[str]:
+    """Of any frame: pyarrow's ``columns`` are the columns themselves."""
+    return [str(name) for name in getattr(frame, "column_names", None) or frame.columns]
 
 
 def _pandas_table(frame: Any) -> _core.Table:
@@ -100,7 +127,7 @@ def _pandas_table(frame: Any) -> _core.Table:
 def column(values: Any) -> Any:
     """A column as the engine takes it: a one-dimensional array of numbers or bools, or a list of texts."""
     dtype = getattr(values, "dtype", None)
-    if type(values).__module__.split(".")[0] == "pandas":
+    if _library(values) == "pandas":
         kind = getattr(dtype, "kind", "O")
         if isinstance(dtype, np.dtype) and kind in "fiub":
             return _plain(values.to_numpy())
@@ -118,7 +145,7 @@ def column(values: Any) -> Any:
 
 
 def is_polars_series(values: Any) -> bool:
-    return type(values).__module__.split(".")[0] == "polars"
+    return _library(values) == "polars"
 
 
 def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -192,7 +219,7 @@ def to_kind(batches: _core.Batches, like: Any) -> Any:
         import polars
 
         return polars.DataFrame(batches)
-    if type(like).__module__.split(".")[0] == "pyarrow":
+    if _library(like) == "pyarrow":
         import pyarrow as pa
 
         return pa.table(batches)

@@ -174,15 +174,18 @@ class _Estimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_names(self, X: Any) -> None:
         """Frames have the columns of the fit, in its order, or scikit-learn's sentence is said."""
-        names = _get_feature_names(X)
-        if names is None or not hasattr(self, "feature_names_in_"):
+        if getattr(self, "_all_columns", True) or not hasattr(self, "feature_names_in_"):
             _check_feature_names(self, X, reset=False)
             return
-        if not getattr(self, "_all_columns", True):
-            # Some columns were no features, and may be there or not.
-            fitted = set(self.feature_names_in_)
-            X = X[[name for name in names if name in fitted]]
-        _check_feature_names(self, X, reset=False)
+        # Some columns were no features, and may be there or not.
+        fitted = list(self.feature_names_in_)
+        present = [name for name in _data.column_names(X) if name in set(fitted)]
+        if present == fitted:
+            return
+        missing = [name for name in fitted if name not in present]
+        what = "\n- ".join(["Feature names seen at fit time, yet now missing:", *missing])
+        raise ValueError("The feature names should match those that were passed during fit.\n"
+                         + (what if missing else "Feature names must be in the same order as they were in fit.") + "\n")
 
     def _whitens(self) -> bool:
         return bool(self.get_params(deep=False).get("whiten", False))
@@ -251,7 +254,7 @@ class _Supervised(_Estimator):
                              "files are named with label")
         if y is None:
             return None
-        if _data.is_pandas(y) or type(y).__module__.split(".")[0] in ("pandas", "polars"):
+        if type(y).__module__.split(".")[0] in ("pandas", "polars"):
             return y
         if type(y).__module__.split(".")[0] == "pyarrow":
             return np.asarray(y.to_pylist())
