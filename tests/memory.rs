@@ -25,7 +25,7 @@ pub fn usage_of(dir: &Workdir, args: &[&str], cage: Option<&Cage>) -> (bool, lib
     let enter = cage.map(Cage::enter).unwrap_or_default();
     let mut shell = std::process::Command::new("sh");
     shell
-        .args(["-c", &format!("{enter}\"$@\" > /dev/null 2>&1 & echo $!"), "sh"])
+        .args(["-c", &format!("({enter}exec \"$@\" > /dev/null 2>&1) & echo $!"), "sh"])
         .arg(env!("CARGO_BIN_EXE_eigenstream"))
         .args(args)
         .current_dir(dir.path("."));
@@ -268,9 +268,9 @@ impl Cage {
         None
     }
 
-    /// How a shell puts itself into it.
+    /// How a shell puts itself into it, be it one that another has forked.
     fn enter(&self) -> String {
-        format!("echo $$ > '{}/cgroup.procs' && ", self.path.display())
+        format!("echo 0 > '{}/cgroup.procs' && ", self.path.display())
     }
 
     pub fn run(&self, dir: &Workdir, args: &[&str]) -> (Option<i32>, String) {
