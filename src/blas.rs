@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | [`syrk`] | dsyrk, ssyrk | YᵀY |
 //! | [`eigh`] | dsyevd, dsyevr where its work area would not fit | A = VΛVᵀ |
+//! | `eigh_leading` | dsyevr in place | a few of the same |
 //! | [`solve_spd`] | dposv | A X = B |
 //! | `orthonormalise` | dgeqrf, dorgqr | W = RᵀQ |
 //! | `absorb_rows`, `absorb_triangle` | dgeqrt, dtpqrt | [R; Y] → R |
@@ -20,7 +21,7 @@ mod qr;
 
 pub use kernels::use_processor;
 pub use lapack::eigh;
-pub(crate) use lapack::{eigh_bytes, orthonormalise, solve_spd};
+pub(crate) use lapack::{eigh_bytes, eigh_leading, eigh_leading_bytes, orthonormalise, solve_spd};
 pub(crate) use qr::{absorb_bytes, absorb_rows, absorb_triangle, triangle_of};
 pub(crate) use qr::{singular_bytes, singular_values};
 

@@ -15,10 +15,11 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// What is said of each file of fixtures/bad.
-const SAID: [(&str, &str); 15] = [
+const SAID: [(&str, &str); 16] = [
     ("dictionary_1e9_doubles", "a dictionary of 16 bytes says it has 1000000000 entries"),
     ("dictionary_1e9_texts", "a dictionary of 16 bytes says it has 1000000000 entries"),
     ("encrypted_columns", "has encrypted columns (1 of 1 column chunks)"),
+    ("list_of_1e9_values", "lists of 1,000,000,000 values in a page, where "),
     ("page_2gb_gzip", "which GZIP(GzipLevel(6)) cannot make of it"),
     ("page_2gb_hidden", "a page of 40 bytes says it has 2147483640, which SNAPPY cannot"),
     ("page_2gb_lz4", "which LZ4_RAW cannot make of it"),
@@ -244,4 +245,43 @@ fn a_scan_advises_what_it_has_and_asks_once() {
     let enough = asked(&folds(60).stderr);
     let run = folds(enough);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
+}
+
+/// Twenty names of 3 MB in a dictionary, which is in memory twice while it is read.
+#[test]
+fn names_of_megabytes_stay_within_the_memory() {
+    let dir = Workdir::new();
+    let names: Vec<String> = ('a'..='t').map(|c| c.to_string().repeat(3_000_000)).collect();
+    let keys = arrow_array::Int32Array::from_iter_values((0..400).map(|i| i * 7 % 20));
+    let values = Arc::new(StringArray::from(names));
+    let label: ArrayRef = Arc::new(arrow_array::DictionaryArray::new(keys, values));
+    let columns = vec![
+        ("x0".into(), doubles(noise(400))),
+        ("x1".into(), doubles(noise(800)[400..].to_vec())),
+        ("y".into(), label),
+    ];
+    let batch = RecordBatch::try_from_iter::<_, String>(columns).unwrap();
+    // A dictionary page as large as the names, whatever writers would rather do.
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_dictionary_page_size_limit(usize::MAX)
+        .build();
+    let file = File::create(dir.path("d.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    for words in [
+        "scan d.parquet --label y -o out",
+        "scan d.parquet --by y -o out",
+        "fit d.parquet --method spca --label y -o out",
+        "fit d.parquet --score-by y --keep-features 1 -o out",
+    ] {
+        let words = format!("{words} --memory 100MB");
+        let words: Vec<&str> = words.split(' ').collect();
+        let said = dir.fails(1, &words);
+        assert!(said.contains("allow --memory "), "{said}");
+        let peak = peak_of(&dir, &words, false);
+        assert!(peak <= 100_000_000, "{words:?}: {peak} bytes");
+        assert_eq!(dir.list(), ["d.parquet"]);
+    }
 }

@@ -16,6 +16,7 @@ mod hostile;
 mod id_columns;
 mod kernel;
 mod label_kernels;
+mod many_groups;
 mod memory;
 mod memory_sweep;
 mod options;

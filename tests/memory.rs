@@ -8,16 +8,24 @@ fn peak(dir: &Workdir, args: &[&str]) -> u64 {
     peak_of(dir, args, true)
 }
 
-/// Peak resident bytes of a run, to the page: what the kernel counted when it ended (`wait4`).
+/// Peak resident bytes of a run, to the page.
+pub fn peak_of(dir: &Workdir, args: &[&str], succeeds: bool) -> u64 {
+    let (succeeded, used) = usage_of(dir, args, None);
+    assert_eq!(succeeded, succeeds, "{args:?}");
+    used.ru_maxrss as u64 * 1024
+}
+
+/// Whether a run succeeded, and what the kernel counted when it ended (`wait4`).
 ///
 /// The count starts from the memory of whoever called exec, which here is a test runner of any
 /// size. So a small shell starts the run and ends, and its orphan becomes our child.
-pub fn peak_of(dir: &Workdir, args: &[&str], succeeds: bool) -> u64 {
+pub fn usage_of(dir: &Workdir, args: &[&str], cage: Option<&Cage>) -> (bool, libc::rusage) {
     // SAFETY: a flag of this process, without pointers.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }, 0);
+    let enter = cage.map(Cage::enter).unwrap_or_default();
     let mut shell = std::process::Command::new("sh");
     shell
-        .args(["-c", "\"$@\" > /dev/null 2>&1 & echo $!", "sh"])
+        .args(["-c", &format!("({enter}exec \"$@\" > /dev/null 2>&1) & echo $!"), "sh"])
         .arg(env!("CARGO_BIN_EXE_eigenstream"))
         .args(args)
         .current_dir(dir.path("."));
@@ -28,8 +36,7 @@ pub fn peak_of(dir: &Workdir, args: &[&str], succeeds: bool) -> u64 {
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: both places are ours and live; the process is our child since the shell has ended.
     assert_eq!(unsafe { libc::wait4(process, &mut status, 0, &mut used) }, process);
-    assert_eq!(status == 0, succeeds, "{args:?}");
-    used.ru_maxrss as u64 * 1024
+    (status == 0, used)
 }
 
 #[test]
@@ -261,8 +268,13 @@ impl Cage {
         None
     }
 
+    /// How a shell puts itself into it, be it one that another has forked.
+    fn enter(&self) -> String {
+        format!("echo 0 > '{}/cgroup.procs' && ", self.path.display())
+    }
+
     pub fn run(&self, dir: &Workdir, args: &[&str]) -> (Option<i32>, String) {
-        let script = format!("echo $$ > '{}/cgroup.procs' && exec \"$@\"", self.path.display());
+        let script = format!("{}exec \"$@\"", self.enter());
         let mut command = std::process::Command::new("sh");
         command
             .args(["-c", &script, "sh", env!("CARGO_BIN_EXE_eigenstream")])

@@ -36,6 +36,11 @@ impl Workdir {
         self.dir.path().join(name)
     }
 
+    /// What the directory is called: like no other.
+    pub fn name(&self) -> String {
+        self.dir.path().file_name().unwrap().to_string_lossy().trim_start_matches('.').into()
+    }
+
     /// Everything in the directory, hidden files too, sorted.
     pub fn list(&self) -> Vec<String> {
         let mut names: Vec<String> = std::fs::read_dir(self.dir.path())

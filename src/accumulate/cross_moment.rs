@@ -3,7 +3,7 @@
 //! Enters: blocks with numeric labels y. Leaves: [`CrossMoments`]: Mᵀ = (XHΔ)ᵀ = Σ w (ψ−ψ̄)(x−μ)ᵀ,
 //! where ψ is y itself (linear kernel; cosine where y is read at unit length), its monomials (poly)
 //! or its random Fourier features (rbf kernel, Rahimi & Recht 2008). Holds 8·r·d bytes for r label
-//! features (twice that once a cell is missing), never a label kernel.
+//! features (twice that once a cell is missing) and ψ of some rows, never a label kernel.
 //!
 //! With P_rj = Σ w (ψ_r−ψ̄_r) over the rows where feature j is present and W_j their weight, moving
 //! the centres by e (of x) and f (of ψ) gives
@@ -21,6 +21,16 @@ use crate::kernel::{Fourier, Monomials};
 use crate::source::{Block, Labels, MissingCell, dense};
 use ndarray::{Array1, Array2};
 use std::sync::Arc;
+
+/// Numbers of ψ at a time. A block has more rows than that allows where labels have many features
+/// and rows have few.
+const AT_ONCE: usize = 1 << 20;
+
+/// Rows whose ψ of r numbers is held at a time. A function of r alone, since it is felt in the last
+/// digit.
+fn rows_at_once(r: usize) -> usize {
+    (AT_ONCE / r.max(1)).max(64)
+}
 
 /// What the labels are turned into.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,6 +127,25 @@ impl CrossMoment {
         }
     }
 
+    fn update_at_once(&mut self, mut block: Block) {
+        let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
+        let Some(Labels::Numbers(y)) = block.labels.take() else {
+            self.unlabelled |= block.rows() > 0;
+            return;
+        };
+        if block.rows() == 0 {
+            return;
+        }
+        let psi = self.map.apply(y);
+        self.merge(CrossMoment::of(
+            &mut block.into_f64(),
+            psi,
+            weights.as_ref(),
+            &missing,
+            &self.map,
+        ));
+    }
+
     /// Moves the centres, so that M and P are around others.
     fn recentre(&mut self, e: &Array1<f64>, f: &Array1<f64>) {
         let present = self.spread.present().clone();
@@ -161,23 +190,15 @@ impl CrossMoment {
 impl Accumulate for CrossMoment {
     type Output = CrossMoments;
 
-    fn update(&mut self, mut block: Block) {
-        let (weights, missing) = (block.weights.take(), std::mem::take(&mut block.missing));
-        let Some(Labels::Numbers(y)) = block.labels.take() else {
-            self.unlabelled |= block.rows() > 0;
-            return;
-        };
-        if block.rows() == 0 {
-            return;
+    fn update(&mut self, block: Block) {
+        let (rows, step) = (block.rows(), rows_at_once(self.map.len()));
+        if rows <= step {
+            return self.update_at_once(block);
         }
-        let psi = self.map.apply(y);
-        self.merge(CrossMoment::of(
-            &mut block.into_f64(),
-            psi,
-            weights.as_ref(),
-            &missing,
-            &self.map,
-        ));
+        for first in (0..rows).step_by(step) {
+            let some: Vec<usize> = (first..(first + step).min(rows)).collect();
+            self.update_at_once(block.select_rows(&some));
+        }
     }
 
     fn merge(&mut self, mut later: CrossMoment) {
@@ -211,10 +232,15 @@ impl Accumulate for CrossMoment {
     }
 
     fn bytes(Shape { features, rows, vectors }: Shape) -> u64 {
-        let held = 32u64.saturating_mul(vectors).saturating_mul(features);
-        FeatureMoments::bytes(Shape { features, rows, vectors })
-            .saturating_add(held)
-            .saturating_add(24 * rows * vectors)
+        let m = 8u64.saturating_mul(vectors).saturating_mul(features);
+        let moments = FeatureMoments::bytes(Shape { features, rows, vectors });
+        // A block's own M, in either order; its ψ, as made and as centred; its rows, in parts.
+        let at_once = rows.min(rows_at_once(vectors as usize) as u64);
+        let busy = match rows {
+            0 => 0,
+            _ => 2 * m + 8 * at_once * (2 * vectors + features),
+        };
+        moments.saturating_add(64 * vectors).saturating_add(m).saturating_add(busy)
     }
 }
 

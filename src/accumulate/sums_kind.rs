@@ -121,6 +121,10 @@ impl SumsKind {
                 ClassSums::bytes(shape).saturating_add(missing)
             }
             LabelSumsKind::Classes(_) => ClassSums::bytes(shape),
+            LabelSumsKind::Numbers(_) if self.nulls == Nulls::Mean => {
+                let missing = 16u64.saturating_mul(features).saturating_mul(vectors);
+                CrossMoment::bytes(shape).saturating_add(missing)
+            }
             LabelSumsKind::Numbers(_) => CrossMoment::bytes(shape),
         });
         // Both use a block up, so there are two of it.
@@ -166,10 +170,12 @@ mod tests {
         let labels = Some(LabelSumsKind::linear(3));
         let shape = Shape { features: 10, rows: 7, vectors: 3 };
         let both = kind(10, Nulls::Mean, labels.clone());
-        let parts = ImputedCovariance::bytes(shape) + CrossMoment::bytes(shape) + 8 * 7 * 10;
+        let missing = 16 * 3 * 10;
+        let cross = CrossMoment::bytes(shape) + missing;
+        let parts = ImputedCovariance::bytes(shape) + cross + 8 * 7 * 10;
         assert_eq!(both.bytes(7), parts);
         let only = SumsKind { covariance: false, ..both };
-        assert_eq!(only.bytes(7), CrossMoment::bytes(shape));
+        assert_eq!(only.bytes(7), cross);
         assert_eq!(
             kind(10, Nulls::Drop, None).bytes(0),
             Covariance::bytes(Shape { features: 10, ..Shape::default() })

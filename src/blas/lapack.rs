@@ -3,13 +3,16 @@
 //! They hold the gate: by [`super::parallel`] where that is around them, else as [`serial`] work,
 //! so that nobody changes the thread count under them.
 
-use super::{serial, to_c_int};
+use super::{mirror, serial, to_c_int};
 use crate::error::{Error, Result};
 use ndarray::{Array1, Array2};
 use std::os::raw::{c_char, c_int};
 
 /// LAPACK's triangle for our upper one: a row-major upper triangle is a column-major lower one.
 const LOWER: c_char = b'L' as c_char;
+
+/// And for our lower one.
+const UPPER: c_char = b'U' as c_char;
 
 /// Which routine decomposes a symmetric matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,8 +95,40 @@ fn eigh_by(driver: Driver, a: Array2<f64>) -> Result<(Array1<f64>, Array2<f64>)>
     }
     serial(|| match driver {
         Driver::DivideAndConquer => divide_and_conquer(a),
-        Driver::RelativelyRobust => relatively_robust(a),
+        Driver::RelativelyRobust => {
+            let n = to_c_int("a matrix", a.nrows() as u64)?;
+            relatively_robust(&mut { a }, LOWER, n)
+        }
     })
+}
+
+/// The k largest eigenvalues, ascending, and their vectors as *rows*, of a symmetric matrix in C
+/// order, both of whose triangles are filled.
+///
+/// LAPACK works in one triangle and the diagonal, which are put back from the other: nothing but
+/// the vectors is held beside the matrix, and afterwards it is what it was.
+///
+/// # Errors
+/// When LAPACK's iteration does not converge.
+///
+/// # Panics
+/// When the matrix is not square or not in C order.
+pub(crate) fn eigh_leading(a: &mut Array2<f64>, k: usize) -> Result<(Array1<f64>, Array2<f64>)> {
+    assert!(a.is_square() && a.is_standard_layout(), "eigh: matrix is not square in C order");
+    let k = to_c_int("vectors", k.min(a.nrows()) as u64)?;
+    if k == 0 {
+        return Ok((Array1::zeros(0), Array2::zeros((0, a.ncols()))));
+    }
+    let diagonal = a.diag().to_owned();
+    let found = serial(|| relatively_robust(a, UPPER, k));
+    a.diag_mut().assign(&diagonal);
+    mirror(a);
+    found
+}
+
+/// Bytes that [`eigh_leading`] holds beside a d × d matrix.
+pub(crate) fn eigh_leading_bytes(d: u64, k: u64) -> u64 {
+    d.saturating_mul(k.saturating_add(78)).saturating_mul(8)
 }
 
 fn divide_and_conquer(mut a: Array2<f64>) -> Result<(Array1<f64>, Array2<f64>)> {
@@ -129,28 +164,34 @@ fn divide_and_conquer(mut a: Array2<f64>) -> Result<(Array1<f64>, Array2<f64>)> 
     Ok((values, a))
 }
 
-fn relatively_robust(mut a: Array2<f64>) -> Result<(Array1<f64>, Array2<f64>)> {
+/// The k largest pairs, by what is in one triangle, which is used up.
+fn relatively_robust(
+    a: &mut Array2<f64>,
+    triangle: c_char,
+    k: c_int,
+) -> Result<(Array1<f64>, Array2<f64>)> {
     let (d, name) = (a.nrows(), Driver::RelativelyRobust.name());
-    let (jobz, range, n) = (b'V' as c_char, b'A' as c_char, to_c_int("a matrix", d as u64)?);
+    let (jobz, range, n) = (b'V' as c_char, b'I' as c_char, to_c_int("a matrix", d as u64)?);
     let mut values = Array1::<f64>::zeros(d);
-    let mut vectors = Array2::<f64>::zeros((d, d));
-    let mut support = vec![0; 2 * d];
-    let mut found: c_int = 0;
+    let mut vectors = Array2::<f64>::zeros((k as usize, d));
+    let mut support = vec![0; 2 * k as usize];
+    let (first, mut found): (c_int, c_int) = (n - k + 1, 0);
     let mut run = |work: &mut [f64], lwork: c_int, iwork: &mut [c_int], liwork: c_int| {
         let mut info: c_int = 0;
-        // SAFETY: a and vectors are d × d, values holds d, support 2d; bounds that range 'A' does
-        // not read are numbers all the same; work and iwork as in divide_and_conquer.
+        // SAFETY: a is d × d, vectors k × d, values holds d, support 2k, for the k values from
+        // `first` to n; bounds that range 'I' does not read are numbers all the same; work and
+        // iwork as in divide_and_conquer.
         unsafe {
             lapack_sys::dsyevr_(
                 &jobz,
                 &range,
-                &LOWER,
+                &triangle,
                 &n,
                 a.as_mut_ptr(),
                 &n,
                 &0.0,
                 &0.0,
-                &1,
+                &first,
                 &n,
                 &0.0,
                 &mut found,
@@ -172,9 +213,9 @@ fn relatively_robust(mut a: Array2<f64>) -> Result<(Array1<f64>, Array2<f64>)> {
     let (work, lwork) = work_size(name, size[0], 26 * d as u64)?;
     let (iwork, liwork) = work_size(name, f64::from(isize[0]), 10 * d as u64)?;
     run(&mut vec![0.0; work], lwork, &mut vec![0; iwork], liwork)?;
-    match found == n {
-        true => Ok((values, vectors)),
-        false => Err(Error::Internal(format!("LAPACK {name} found {found} of {n} eigenvalues"))),
+    match found == k {
+        true => Ok((values.slice_move(ndarray::s![..k as usize]), vectors)),
+        false => Err(Error::Internal(format!("LAPACK {name} found {found} of {k} eigenvalues"))),
     }
 }
 
@@ -365,6 +406,24 @@ mod tests {
             };
             let apart = space(Driver::DivideAndConquer) - space(Driver::RelativelyRobust);
             assert!(n < 3 || apart.iter().all(|e| e.abs() < 1e-9 * largest), "{n}: spans");
+        }
+    }
+
+    #[test]
+    fn the_largest_pairs_leave_the_matrix_as_it_was() {
+        for (n, k) in [(1, 1), (7, 3), (40, 5), (40, 40), (40, 0)] {
+            let (a, truth) = known(n);
+            let mut kept = a.clone();
+            let (values, v) = eigh_leading(&mut kept, k).unwrap();
+            assert_eq!(kept, a, "{n}");
+            assert_eq!((values.len(), v.dim()), (k, (k, n)));
+            let eps = 40.0 * f64::EPSILON * n as f64 * truth[n - 1].max(1.0);
+            let largest = truth.slice(ndarray::s![n - k..]);
+            assert!((&values - &largest).iter().all(|e| e.abs() < eps), "{n}, {k}");
+            let rest = v.dot(&a) - Array2::from_diag(&values).dot(&v);
+            assert!(rest.iter().all(|e| e.abs() < eps), "{n}, {k}: residual");
+            let unit = v.dot(&v.t()) - Array2::<f64>::eye(k);
+            assert!(unit.iter().all(|e| e.abs() < 1e-13), "{n}, {k}: off orthonormal");
         }
     }
 

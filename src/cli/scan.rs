@@ -15,6 +15,11 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
+/// States of groups that are synced at once. One each would be most of the time that many groups
+/// take; all in the end would be seconds in which no signal ends the process; and what is synced
+/// takes longer to remove.
+const SYNCED_TOGETHER: usize = 50_000;
+
 /// Runs a scan and writes the state, or one per group.
 pub(super) fn run(args: &ScanArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     let started = Instant::now();
@@ -83,10 +88,12 @@ fn groups(args: &ScanArgs, scan: &ScanPlan<'_>, talk: &Talk, started: Instant) -
         rows += state.rows();
         staged.write_unsynced(index, &state.to_bytes()?)?;
         index += 1;
+        if index % SYNCED_TOGETHER == 0 {
+            staged.sync_all()?;
+        }
         watch.advance(1, 0)
     })?;
     drop(watch);
-    // All at once: a sync for each would be most of the time that many groups take.
     staged.sync_all()?;
     staged.commit()?;
     let seconds = started.elapsed().as_secs_f64();

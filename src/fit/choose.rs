@@ -124,8 +124,8 @@ mod tests {
         assert_eq!(taken(1_000_000, 64, 500, None), Form::Primal);
         assert_eq!(taken(500, 20_000, 500, None), Form::Dual);
         assert_eq!(taken(500, 20_000, 500, Some(Form::Randomized)), Form::Randomized);
-        assert_eq!(taken(1_000_000, 9_000, 2_000, None), Form::Randomized);
-        assert_eq!(taken(1_000_000, 9_000, 8_000, None), Form::Primal);
+        assert_eq!(taken(1_000_000, 9_000, 900, None), Form::Randomized);
+        assert_eq!(taken(1_000_000, 9_000, 2_000, None), Form::Primal);
         // Where nothing fits the exact form is named, and refused with what it would take.
         assert_eq!(taken(1_000_000, 9_000, 50, None), Form::Primal);
     }

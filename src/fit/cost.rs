@@ -10,13 +10,13 @@
 //! | primal | stream | batches and blocks | b·(8·d + a decoded row) a worker, and its scratch |
 //! | | | sums below 1,024 features | (w + 1) × (8d² + …), six times that where cells take means |
 //! | | | one shared S from there on | 8d², w + 1 blocks waiting (8·b·d), blocks gathered 8·1024·d |
-//! | | decompose | matrix, vectors, work area | 32d² |
+//! | | decompose | matrix, vectors, work area | 32d²; 12d² for a few of 2,000 or more |
 //! | | | of precision full | (w + 1) × (8d² + …) whatever d; to decompose 40d² |
 //! | spca | stream | sums of labels | 8·r·d, w × those of a unit's classes, S if wanted |
-//! | | decompose | the smaller side | 32·min(d, r)² |
-//! | dual | stream | groups | (24·t + 8·(w + 1))·n·g, n·g about a million |
+//! | | decompose | the smaller side | as d² there |
+//! | dual | stream | groups | (8·w + 8)·n·g, n·g about a million, and 16·b·g a worker |
 //! | | | Gram matrix | 8n² and 8·1024·n |
-//! | | decompose | matrix, vectors, work area | 32n² |
+//! | | decompose | matrix, vectors, work area | as d² there |
 //! | | map | loadings | 16·k·(d + n) |
 //! | randomized | stream | products | (w + 2) × 8·v·d |
 //! | | | basis | 8·16·v·d |
@@ -38,7 +38,7 @@ use crate::accumulate::{Product, Shape, Sketch, SumsKind};
 use crate::budget::{Budget, MemoryPlan, Phase};
 use crate::solve::rules::Components;
 use crate::solve::{Form, kernel_matrix, krylov, randomized};
-use crate::source::{Nulls, Precision, ReadCost, Storage, columnwise};
+use crate::source::{Nulls, Precision, ReadCost, Storage, block_rows, columnwise};
 use crate::words::count;
 use crate::workers::window;
 
@@ -332,7 +332,7 @@ impl Workload {
         let stream = self.adding_up(stream, self.sums(true, None), threads);
         let decompose = match self.precision {
             Precision::Full => decomposition("factor", d, crate::solve::factor::bytes(d)),
-            _ => decomposition("matrix", d, crate::solve::bytes(d)),
+            _ => decomposition("matrix", d, crate::solve::bytes(d, self.components)),
         };
         vec![stream, decompose, self.writing(self.k())]
     }
@@ -346,7 +346,7 @@ impl Workload {
         let held = with_means(sums.clone()).bytes(0);
         let stream = self.adding_up(self.reading("streaming", threads, d), sums, threads);
         let side = if form == Form::Primal { d } else { shape.vectors };
-        let decompose = decomposition("matrix", side, crate::solve::bytes(side))
+        let decompose = decomposition("matrix", side, crate::solve::bytes(side, self.components))
             // The sums, and M made of them.
             .hold("sums", held.saturating_add(8 * shape.vectors * d));
         vec![stream, decompose, self.writing(self.k().min(shape.vectors))]
@@ -358,9 +358,10 @@ impl Workload {
         let busy = threads.min(d.div_ceil(g) as usize);
         let (t, copying) = (busy as u64, threads as u64);
         let cells = |bytes: u64| n.saturating_mul(g).saturating_mul(bytes);
-        // Of each worker a group as decoded in pieces, together, and as doubles; those that wait.
-        let waiting = (window(busy) as u64 + 1).saturating_mul(cells(8));
-        let groups = t.saturating_mul(cells(24)).saturating_add(waiting);
+        // A group that each worker makes, those that wait, and the one in use.
+        let waiting = (window(busy) - busy + 1) as u64;
+        let made = t.saturating_mul(self.group_bytes(g));
+        let groups = made.saturating_add(cells(8).saturating_mul(waiting));
         // Means, rests and squares, with what they are merged from.
         let moments = 8 * 8 * d;
         let mut phases = Vec::new();
@@ -386,7 +387,7 @@ impl Workload {
                 )
                 .hold(format!("the {n} × {n} Gram matrix"), square),
         );
-        phases.push(decomposition("matrix", n, crate::solve::bytes(n)));
+        phases.push(decomposition("matrix", n, crate::solve::bytes(n, self.components)));
         // Loadings and eigenvectors, each with a copy.
         let loadings = 16u64.saturating_mul(k).saturating_mul(d + n).saturating_add(moments);
         phases.push(
@@ -396,6 +397,22 @@ impl Workload {
         );
         phases.push(self.writing(k));
         phases
+    }
+
+    /// What a worker makes a group of g features with, all rows of it.
+    fn group_bytes(&self, g: u64) -> u64 {
+        let cells = |rows: u64, bytes: u64| rows.saturating_mul(g).saturating_mul(bytes);
+        let whole = |bytes| cells(self.n, bytes);
+        if self.spool.is_some() {
+            // As read from the copy, as numbers, and as doubles.
+            return whole(24);
+        }
+        // Filled from a block at a time, as decoded and dense. Rows are left out by way of copies.
+        let rows = (block_rows(g as usize) as u64).min(self.read.unit_rows.max(1)).min(self.n);
+        let copies = if self.nulls == Nulls::Drop { whole(16) } else { 0 };
+        // A block of all rows is the group itself.
+        let filled = if self.read.units == 1 && rows == self.n { 0 } else { whole(8) };
+        filled.saturating_add(cells(rows, 16)).saturating_add(copies)
     }
 
     fn randomized(&self, threads: usize) -> Vec<Phase> {
@@ -428,7 +445,7 @@ impl Workload {
         let exact = self.precision == Precision::Exact;
         let wanted = self.labels.is_none() && self.route().is_none() && exact;
         self.scoring_pass(true).is_some_and(|all| {
-            let part = crate::solve::bytes(self.d);
+            let part = crate::solve::bytes(self.d, self.components);
             let peak = all.memory(Form::Dual, threads).peak_bytes().saturating_add(part);
             let shared = with_means(all.sums(true, None)).is_shared();
             wanted && peak <= budget.bytes.0 && !shared

@@ -11,6 +11,11 @@ use crate::solve::rules::Components;
 use crate::solve::{Form, kernel_matrix, kernel_pca, randomized};
 use crate::source::Nulls;
 
+/// Bytes of a row's number in one label column: as read, as a column of Δ, as what is multiplied
+/// with K and what comes of it, and what the heap keeps of two that have gone (measured with as
+/// many columns as rows: 38).
+pub(super) const LABEL_BYTES: u64 = 48;
+
 /// Vectors that a first look at a matrix that is given holds.
 const LOOKED_AT: u64 = 24;
 
@@ -40,12 +45,15 @@ impl Workload {
                 .hold("rows", rows)
                 .hold(
                     format!("labels and their images ({labels} columns)"),
-                    24u64.saturating_mul(labels).saturating_mul(n),
+                    LABEL_BYTES.saturating_mul(labels).saturating_mul(n),
                 )
-                .hold("tiles and sums", kernel_matrix::product_bytes(n, labels + 1, threads)),
+                .hold(
+                    "tiles and sums, or what decomposes their product",
+                    self.labelled(labels, threads),
+                ),
             _ if self.decomposes_whole() => {
                 let tiles = kernel_matrix::product_bytes(n, 1, threads);
-                decomposition("matrix", n, crate::solve::bytes(n))
+                decomposition("matrix", n, crate::solve::whole_bytes(n))
                     .hold("rows", rows)
                     .hold("tiles", tiles)
             }
@@ -63,6 +71,12 @@ impl Workload {
         };
         let learning = kernel.ridge.then(|| self.learning());
         [read, products].into_iter().chain(learning).chain([self.writing_kernel()]).collect()
+    }
+
+    /// The product of K with r label columns, or the r × r problem that is left of it.
+    pub(crate) fn labelled(&self, r: u64, threads: usize) -> u64 {
+        let product = kernel_matrix::product_bytes(self.n, r + 1, threads);
+        product.max(crate::solve::bytes(r, self.components)).saturating_add(blas_bytes(r))
     }
 
     /// A kernel model, its bytes, and its file's.
@@ -151,7 +165,10 @@ impl Workload {
         let checked = CHECKED_ON as u64;
         let choose = Phase::new("choosing")
             .hold("the sample", sampled.saturating_mul(2))
-            .hold(format!("{m} × {m} comparisons, vectors and work area"), crate::solve::bytes(m))
+            .hold(
+                format!("{m} × {m} comparisons, vectors and work area"),
+                crate::solve::whole_bytes(m),
+            )
             .hold("the check", 8 * checked * (4 * checked + 3 * m));
         let mapped = Workload {
             d: m,
@@ -170,7 +187,7 @@ impl Workload {
             .hold(format!("comparisons with {m}"), widened)
             .hold("the sample and the whitening", kept);
         let stream = mapped.adding_up_blocks(stream, rows, threads);
-        let decompose = decomposition("matrix", m, crate::solve::bytes(m))
+        let decompose = decomposition("matrix", m, crate::solve::bytes(m, self.components))
             .hold("the sample and the whitening", kept);
         let learning = kernel.ridge.then(|| self.learning());
         let first = [look, choose, stream, decompose].into_iter();

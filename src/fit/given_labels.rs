@@ -5,12 +5,13 @@
 //! Holds K_y and, while it is factored, its vectors and LAPACK's work area; then Δ, 8·n·r bytes.
 
 use super::check::LabelProblem;
+use super::cost_parts::blas_bytes;
 use super::label_factor::LabelFactor;
 use super::options::{DEFAULT_LABEL_FEATURES, Fit, GivenLabels, cores};
 use super::plan::Plan;
 use crate::accumulate::LabelMap;
 use crate::blas;
-use crate::budget::{Budget, MemoryPlan, Phase};
+use crate::budget::{Budget, MemoryPlan, Phase, release_freed_memory};
 use crate::collect::given::{ROUNDING, not_symmetric};
 use crate::error::{Error, Place, Result};
 use crate::solve::supervised::LabelKernel;
@@ -42,6 +43,7 @@ pub(super) fn given_problem(fit: &Fit, table: &dyn Table) -> Result<LabelProblem
     }
     room(n as u64, &Budget::new(fit.resources.memory))?;
     let delta = Arc::new(factor(name, matrix)?);
+    release_freed_memory();
     let columns = delta.ncols();
     Ok(LabelProblem {
         request: LabelRequest { columns: vec![name.clone()], read: LabelRead::Numbers },
@@ -59,7 +61,8 @@ pub(super) fn given_problem(fit: &Fit, table: &dyn Table) -> Result<LabelProblem
 pub(super) fn factoring(n: u64) -> Phase {
     Phase::new("factoring the kernel over labels")
         .hold(format!("{n} × {n} matrix"), 8u64.saturating_mul(n).saturating_mul(n))
-        .hold("its vectors and work area", crate::solve::bytes(n))
+        .hold("its vectors and work area", crate::solve::whole_bytes(n))
+        .hold("work areas of BLAS", blas_bytes(n))
 }
 
 /// Refuses a matrix that the memory cannot factor.

@@ -183,7 +183,7 @@ impl Run<'_> {
     /// Bytes of decomposing K whole, with its rows.
     fn dense_bytes(&self, n: usize, d: usize) -> u64 {
         let (n, d) = (n as u64, d as u64);
-        PROGRAM_BYTES + crate::solve::bytes(n).saturating_add(24 * n * d)
+        PROGRAM_BYTES + crate::solve::whole_bytes(n).saturating_add(24 * n * d)
     }
 
     /// Components that miss the tolerance are an error, or told.

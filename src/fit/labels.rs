@@ -4,6 +4,7 @@
 
 use super::assemble::ModelContext;
 use super::check::LabelProblem;
+use super::cost_kernel::LABEL_BYTES;
 use super::label_factor::LabelFactor;
 use super::options::cores;
 use super::run::Run;
@@ -13,7 +14,6 @@ use crate::error::{Error, Result};
 use crate::kernel::Fourier;
 use crate::model::ClassReport;
 use crate::note::Note;
-use crate::solve::kernel_matrix::product_bytes;
 use crate::solve::supervised::{label_factor, one_hot};
 use crate::source::Tally;
 use crate::source::labels::Class;
@@ -137,11 +137,9 @@ impl Run<'_> {
     fn room_for(&self, r: usize, n: usize, labels: &LabelProblem) -> Result<()> {
         let budget = self.plan.problem.budget.bytes.0;
         let held = |r: u64| {
-            // Rows twice, labels and their images, tiles, and the r × r problem.
+            // Rows twice, labels and their images, tiles or the r × r problem.
             let rows = 16 * (n * self.plan.problem.n_features()) as u64;
-            rows + 24 * r * n as u64
-                + product_bytes(n as u64, r + 1, self.plan.threads())
-                + crate::solve::bytes(r)
+            rows + LABEL_BYTES * r * n as u64 + self.plan.work.labelled(r, self.plan.threads())
         };
         if held(r as u64) <= budget {
             return Ok(());

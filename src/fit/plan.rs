@@ -254,7 +254,7 @@ fn workload(table: &dyn Table, problem: &FitProblem) -> Result<Workload> {
     // Of a vector column all elements are decoded, whichever are kept.
     let of_vectors = problem.request.features.columns.iter().any(|c| c.width.is_some());
     let spool = columnwise::needs_spool(table, &problem.request).then_some(storage);
-    let labels = problem.labels.read().map(|l| label_work(problem.method, l));
+    let labels = problem.labels.read().map(|l| label_work(problem.method, l, n));
     let scored = problem.scoring.as_ref().map(|s| {
         let classes = s.label.read == LabelRead::Classes;
         let vectors = if classes { PLANNED_CLASSES } else { 1 };
@@ -285,16 +285,22 @@ pub(crate) fn is_single(features: &Features) -> bool {
 }
 
 /// What labels are planned to hold: a guess where only the rows know, asked for again when they do.
-fn label_work(method: Method, labels: &LabelProblem) -> LabelWork {
+fn label_work(method: Method, labels: &LabelProblem, n: u64) -> LabelWork {
     let vectors = match &labels.factor {
         LabelFactor::Numbers(map) => map.len() as u64,
         _ if method == Method::Kspca => PLANNED_COLUMNS,
-        // As many as are factored, or the random features that stand for more.
+        // No more than there are rows; as many as are factored, or the random features that stand
+        // for more.
+        LabelFactor::Distinct if n <= EXACT_LABELS as u64 => n,
         LabelFactor::Distinct => (labels.features as u64).max(EXACT_LABELS as u64),
-        LabelFactor::Classes { .. } | LabelFactor::OneHot => PLANNED_CLASSES,
+        LabelFactor::Classes { .. } | LabelFactor::OneHot => PLANNED_CLASSES.min(n),
     };
-    let classes = matches!(labels.factor, LabelFactor::Classes { .. } | LabelFactor::OneHot);
-    let again = labels.random_gamma().is_some();
+    let classes = match labels.factor {
+        LabelFactor::Classes { .. } | LabelFactor::OneHot => true,
+        LabelFactor::Distinct => n <= EXACT_LABELS as u64,
+        LabelFactor::Numbers(_) => false,
+    };
+    let again = labels.random_gamma().is_some() && n > EXACT_LABELS as u64;
     let shape = LabelShape { vectors, classes };
     let size = |delta: &Arc<Array2<f64>>| (delta.nrows() as u64, delta.ncols() as u64);
     let given = labels.given.as_ref().map(size);

@@ -125,7 +125,8 @@ fn the_dual_form_holds_the_gram_matrix_and_groups_of_features() {
         let g = crate::source::columnwise::group_features(n as usize, d as usize) as u64;
         assert_eq!(bytes(&all, "streaming", &format!("the {n} × {n}")), 8 * n * n);
         let busy = t.min(d.div_ceil(g));
-        let groups = (24 * busy + 8 * (busy + 2)) * n * g;
+        // As decoded and dense, of all rows; one that waits and one in use.
+        let groups = (24 * busy + 8 * 2) * n * g;
         assert_eq!(bytes(&all, "streaming", "groups of"), groups);
         assert_eq!(bytes(&all, "decomposition", &format!("{n} × {n}")), decomposed(n));
         let k = 10.min(n).min(d);

@@ -99,7 +99,7 @@ impl Streaming {
             .hold("the sample", 16 * self.sample() * self.width)
             .hold(
                 format!("{m} × {m} comparisons, vectors and work area"),
-                crate::solve::bytes(square),
+                crate::solve::whole_bytes(square),
             )
             .hold("the check", 8 * checked * (4 * checked + 3 * m))
             .hold("labels", labels)

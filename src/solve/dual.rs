@@ -6,7 +6,7 @@
 //! U = X̆ V Σ⁻¹                the caller's second pass, from the coefficients v/σ
 //! ```
 //!
-//! Holds G twice and LAPACK's work area (32n² bytes), then k·n coefficients and k·d loadings.
+//! Holds what decomposing G does ([`super::bytes`]), then k·n coefficients and k·d loadings.
 
 use super::rules::{Components, Rules};
 use super::spectrum::{self, Spectrum, rank_tolerance};
@@ -34,10 +34,11 @@ pub(crate) fn decompose(
     asked: Components,
     threads: usize,
 ) -> Result<(Moments, GramEigen)> {
-    let GramSums { moments, g, .. } = sums;
+    let GramSums { moments, mut g, .. } = sums;
     let d = scaling.active(&moments).0.len();
     let bound = super::rank_bound(moments.rows, d, scaling);
-    let mut eigen = super::eigen(&g, rank_tolerance(d as u64, g.nrows()), bound, asked, threads)?;
+    let tolerance = rank_tolerance(d as u64, g.nrows());
+    let mut eigen = super::eigen(&mut g, tolerance, bound, asked, threads)?;
     // The n × n side may have more eigenvalues than there are features; those are 0.
     eigen.spectrum.cut(d);
     let trace = g.diag().sum();

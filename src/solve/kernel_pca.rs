@@ -391,7 +391,7 @@ pub(crate) fn supervised(
     let (means, y) = problem.label_products(labels)?;
     let mut square = blas::parallel(problem.threads, || labels.dot(&y.t()));
     blas::mirror(&mut square);
-    let eigen = problem.label_eigen(&square, labels, bound)?;
+    let eigen = problem.label_eigen(&mut square, labels, bound)?;
     let trace = square.diag().sum();
     let total = if eigen.spectrum.whole { eigen.spectrum.values.sum() } else { trace };
     let rules = Rules::supervised(&eigen.spectrum, total);
@@ -424,20 +424,22 @@ impl KernelProblem<'_> {
     fn label_products(&self, labels: &Array2<f64>) -> Result<(KernelMeans, Array2<f64>)> {
         let (r, n) = labels.dim();
         let centring = self.centring();
-        let mut q = labels.clone();
-        q.append(Axis(0), centring.row(n).view())
-            .map_err(|e| Error::Internal(format!("row sums: {e}")))?;
+        let mut q = Array2::zeros((r + 1, n));
+        q.slice_mut(s![..r, ..]).assign(labels);
+        q.row_mut(r).assign(&centring.row(n).row(0));
         let work = "product with the kernel matrix";
-        let y = self.matrix.times(&q, work.into(), self.listener)?;
+        let mut y = self.matrix.times(&q, work.into(), self.listener)?;
         drop(q);
         let means = self.means(y.row(r).to_owned(), &centring)?;
-        Ok((means, y.slice(s![..r, ..]).to_owned()))
+        // Not a copy: it may be as large as the rows.
+        y.slice_collapse(s![..r, ..]);
+        Ok((means, y))
     }
 
     /// The eigenpairs of NᵀKN that are more than the rounding of K.
     fn label_eigen(
         &self,
-        square: &Array2<f64>,
+        square: &mut Array2<f64>,
         labels: &Array2<f64>,
         bound: usize,
     ) -> Result<Eigen> {

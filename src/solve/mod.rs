@@ -6,8 +6,9 @@
 //! FactoredCoMoment ─► factor (singular values of R instead) ─► Solution
 //! ```
 //!
-//! Holds A twice (once to check the vectors against) and LAPACK's work area: 32d² bytes at the
-//! peak, 24d² where d is so large that another of its routines is used ([`bytes`]).
+//! For all pairs holds A twice (once to check the vectors against) and LAPACK's work area: 32d²
+//! bytes at the peak, 24d² where d is so large that another of its routines is used. For a few of
+//! many holds A once, and a Krylov basis of a fifth as many vectors: 12d² ([`bytes`]).
 
 pub(crate) mod accuracy;
 pub(crate) mod dual;
@@ -40,7 +41,11 @@ use spectrum::{Spectrum, rank_tolerance};
 const FEW_FROM: usize = 2_000;
 
 /// A few: one in this many.
-const FEW: usize = 20;
+const FEW: usize = 25;
+
+/// Vectors of a Krylov basis at most: one in this many. What has not converged by then is left to
+/// LAPACK; more would hold as much as the matrix itself.
+const BASIS: usize = 5;
 
 /// Vectors of a block beyond k: products in memory are cheap, so it is the number of vectors that
 /// counts.
@@ -183,9 +188,18 @@ impl Iteration {
     }
 }
 
-/// Bytes at the peak of [`solve`] for d features: A, its copy that becomes the vectors, the work
+/// Bytes at the peak of [`solve`] for d features: those of [`whole_bytes`]; or for a few pairs A,
+/// and what block Krylov holds or what LAPACK does where that does not converge.
+pub(crate) fn bytes(d: u64, asked: Components) -> u64 {
+    let Some(k) = few_of(d, asked) else { return whole_bytes(d) };
+    let beside = krylov::bytes(d, k + SPARE as u64, d / BASIS as u64);
+    let square = 8u64.saturating_mul(d.saturating_mul(d));
+    square.saturating_add(beside.max(blas::eigh_leading_bytes(d, k)))
+}
+
+/// Bytes at the peak where all pairs are computed: A, its copy that becomes the vectors, the work
 /// area.
-pub(crate) fn bytes(d: u64) -> u64 {
+pub(crate) fn whole_bytes(d: u64) -> u64 {
     blas::eigh_bytes(d).saturating_add(8u64.saturating_mul(d.saturating_mul(d)))
 }
 
@@ -199,10 +213,10 @@ pub fn solve(
     asked: Components,
     threads: usize,
 ) -> Result<(Moments, Solution)> {
-    let (moments, a, active, scale) = problem(sums, scaling);
+    let (moments, mut a, active, scale) = problem(sums, scaling);
     let d = active.len();
     let bound = rank_bound(moments.rows, d, scaling);
-    let eigen = eigen(&a, rank_tolerance(moments.rows, d), bound, asked, threads)?;
+    let eigen = eigen(&mut a, rank_tolerance(moments.rows, d), bound, asked, threads)?;
     let trace = a.diag().sum();
     let rules = Rules::new(&eigen.spectrum, trace, moments.weight, d, scaling.center);
     let k = rules.keep(asked)?;
@@ -235,17 +249,17 @@ pub(crate) struct Eigen {
     pub below: Vec<f64>,
 }
 
-/// All eigenpairs by dsyevd; or the leading ones by block Krylov where a few of many are asked for
-/// and it converges.
+/// All eigenpairs by dsyevd; or where a few of many are asked for the leading ones, by block Krylov
+/// if it converges and else by dsyevr. The matrix is the same afterwards.
 pub(crate) fn eigen(
-    a: &Array2<f64>,
+    a: &mut Array2<f64>,
     tolerance: f64,
     bound: usize,
     asked: Components,
     threads: usize,
 ) -> Result<Eigen> {
-    if let Some(eigen) = few(a, tolerance, bound, asked, threads)? {
-        return Ok(eigen);
+    if let Some(k) = few_of(a.nrows() as u64, asked) {
+        return few(a, tolerance, bound, k as usize, threads);
     }
     let (values, vectors) = blas::parallel(threads, || blas::eigh(a.clone()))?;
     let sum = Some(values.sum());
@@ -254,24 +268,42 @@ pub(crate) fn eigen(
     Ok(Eigen { spectrum, vectors, sum, below })
 }
 
+/// How many pairs are asked for, where they are a few of many.
+fn few_of(order: u64, asked: Components) -> Option<u64> {
+    let Components::Count(k) = asked else { return None };
+    let few = order >= FEW_FROM as u64 && k as u64 <= order / FEW as u64;
+    few.then_some(k as u64)
+}
+
 fn few(
-    a: &Array2<f64>,
+    a: &mut Array2<f64>,
     tolerance: f64,
     bound: usize,
-    asked: Components,
+    k: usize,
     threads: usize,
-) -> Result<Option<Eigen>> {
-    let order = a.nrows();
-    let Components::Count(k) = asked else { return Ok(None) };
-    if order < FEW_FROM || k > order / FEW {
-        return Ok(None);
-    }
-    let block = k + SPARE;
+) -> Result<Eigen> {
+    let found = by_krylov(a, k, threads)?;
+    let below = found.values.iter().copied().filter(|v| *v < 0.0).collect();
+    let (values, vectors) = match found.unconverged(EXACT).is_empty() {
+        true => (found.values, found.vectors.slice_move(ndarray::s![..;-1, ..])),
+        false => {
+            drop(found);
+            let (values, vectors) = blas::parallel(threads, || blas::eigh_leading(a, k))?;
+            (values.iter().rev().copied().collect(), vectors)
+        }
+    };
+    let spectrum = Spectrum::leading(values.into_iter().take(k), tolerance, bound);
+    Ok(Eigen { spectrum, vectors, sum: None, below })
+}
+
+fn by_krylov(a: &Array2<f64>, k: usize, threads: usize) -> Result<krylov::RitzPairs> {
+    let (order, block) = (a.nrows(), k + SPARE);
+    let basis = order / BASIS;
     let search = krylov::Search {
         order,
-        basis: order / 3,
-        // A third of the order in one go: what does not converge by then is left to dsyevd.
-        products: order / 3 / block,
+        basis,
+        // In one go: a basis that starts again converges later than LAPACK ends.
+        products: basis / block,
         tolerance: EXACT,
         wanted: &|_, _| Some(k),
         expensive: false,
@@ -280,16 +312,9 @@ fn few(
         noun: "product",
         before: 0,
     };
-    let found = krylov::search(&search, krylov::start(block, order, 0), |q, _| {
+    krylov::search(&search, krylov::start(block, order, 0), |q, _| {
         Ok(blas::parallel(threads, || q.dot(a)))
-    })?;
-    if !found.unconverged(EXACT).is_empty() {
-        return Ok(None);
-    }
-    let vectors = found.vectors.slice_move(ndarray::s![..;-1, ..]);
-    let spectrum = Spectrum::leading(found.values.iter().take(k).copied(), tolerance, bound);
-    let below = found.values.iter().copied().filter(|v| *v < 0.0).collect();
-    Ok(Some(Eigen { spectrum, vectors, sum: None, below }))
+    })
 }
 
 /// The seed's matrix: S, S + Wμμᵀ without centring, either over the standard deviations.
@@ -307,13 +332,23 @@ fn problem(
         blas::mirror(&mut a);
     }
     if active.len() < a.nrows() {
-        a = a.select(Axis(0), &active).select(Axis(1), &active).as_standard_layout().into_owned();
+        a = principal(a, &active);
     }
     if let Some(scale) = &scale {
         a /= &scale.view().insert_axis(Axis(1));
         a /= scale;
     }
     (moments, a, active, scale)
+}
+
+/// Rows and columns of these features, ascending, in the place of all.
+fn principal(a: Array2<f64>, active: &[usize]) -> Array2<f64> {
+    let (d, kept) = (a.ncols(), active.len());
+    let mut numbers = a.into_raw_vec_and_offset().0;
+    let from = active.iter().flat_map(|i| active.iter().map(move |j| i * d + j));
+    from.enumerate().for_each(|(to, from)| numbers[to] = numbers[from]);
+    numbers.truncate(kept * kept);
+    Array2::from_shape_vec((kept, kept), numbers).expect("as many as were kept")
 }
 
 fn certify(
@@ -379,4 +414,46 @@ pub(crate) fn orthogonality(u: &Array2<f64>) -> f64 {
     let mut gram = u.dot(&u.t());
     gram.diag_mut().mapv_inplace(|g| g - 1.0);
     gram.iter().fold(0.0, |m, g| g.abs().max(m))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_columns_move_together() {
+        let a = Array2::from_shape_fn((4, 4), |(i, j)| (10 * i + j) as f64);
+        assert_eq!(principal(a.clone(), &[1, 3]), ndarray::array![[11.0, 13.0], [31.0, 33.0]]);
+        assert_eq!(principal(a.clone(), &[0, 1, 2, 3]), a);
+        assert_eq!(principal(a, &[]).dim(), (0, 0));
+    }
+
+    /// H D H for a reflection H = I − 2uuᵀ and values that descend by 1e-9 of the first: no basis
+    /// of a fifth of the order tells them apart.
+    fn flat(n: usize) -> (Array2<f64>, Array1<f64>) {
+        let values = Array1::from_shape_fn(n, |i| 1.0 - 1e-9 * i as f64);
+        let u = Array1::from_elem(n, (n as f64).sqrt().recip());
+        let du = &values * &u;
+        let inner = u.dot(&du);
+        let entry = |(i, j): (usize, usize)| {
+            let diagonal = if i == j { values[i] } else { 0.0 };
+            diagonal - 2.0 * (u[i] * du[j] + du[i] * u[j]) + 4.0 * inner * u[i] * u[j]
+        };
+        (Array2::from_shape_fn((n, n), entry), values)
+    }
+
+    #[test]
+    fn what_krylov_does_not_find_lapack_does() {
+        let (k, (a, truth)) = (3, flat(FEW_FROM));
+        let missed = by_krylov(&a, k, 2).unwrap().unconverged(EXACT);
+        assert!(!missed.is_empty(), "a harder matrix is needed here");
+        let mut used = a.clone();
+        let found = eigen(&mut used, 1e-12, FEW_FROM, Components::Count(k), 2).unwrap();
+        assert_eq!(used, a);
+        let off = |i: usize| (found.spectrum.values[i] - truth[i]).abs();
+        assert!((0..k).all(|i| off(i) < 1e-12), "{:?}", found.spectrum.values);
+        let v = spectrum::leading(&found.vectors, k);
+        assert!(residuals(&a, &found.spectrum, &v).into_iter().all(|r| r < 1e-12));
+        assert!(orthogonality(&v) < 1e-12);
+    }
 }

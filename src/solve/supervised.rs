@@ -94,10 +94,10 @@ pub(crate) fn solve(
             threads,
             || if form == Form::Primal { m.t().dot(&m) } else { m.dot(&m.t()) },
         );
-    let square = square.as_standard_layout().into_owned();
+    let mut square = square.as_standard_layout().into_owned();
     let bound = bound.min(d).min(r);
     let tolerance = rank_tolerance(d.max(r) as u64, square.nrows());
-    let mut eigen = super::eigen(&square, tolerance, bound, asked, threads)?;
+    let mut eigen = super::eigen(&mut square, tolerance, bound, asked, threads)?;
     eigen.spectrum.cut(d.min(r));
     let trace = square.diag().sum();
     let rules = Rules::supervised(&eigen.spectrum, trace);

@@ -108,6 +108,9 @@ impl FileColumns {
     }
 }
 
+/// Numbers of a vector up to which a footer is believed; more are counted in the rows themselves.
+const MOST_CLAIMED_WIDTH: i64 = 1 << 24;
+
 impl Footer {
     /// Opens a file and reads its footer.
     pub(crate) fn read(path: &Path) -> Result<Footer> {
@@ -233,7 +236,8 @@ impl Footer {
             }
             width = Some(values / rows);
         }
-        width.map(|w| w as usize)
+        // As a claim alone it would be planned with, and named, number by number.
+        width.filter(|w| *w <= MOST_CLAIMED_WIDTH).map(|w| w as usize)
     }
 
     /// The file and its row groups, if the footer does not contradict itself.

@@ -24,6 +24,7 @@ use super::pages::{self, HEADER_BYTES, PageSize};
 use super::pread::Pread;
 use super::unit_memory::UnitMemory;
 use crate::budget::Bytes as Size;
+use crate::words::thousands;
 use ::parquet::basic::{Compression, Encoding, Type as Physical};
 use ::parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
 use ::parquet::errors::Result;
@@ -136,7 +137,9 @@ impl ChunkBytes {
         }
         let is_dictionary = kind == pages::DICTIONARY;
         let decompressed = if codec == Compression::UNCOMPRESSED { 0 } else { size.uncompressed };
-        self.ask(decompressed.saturating_add(stored), || {
+        // The reader copies the texts of a dictionary out of its page.
+        let copied = if is_dictionary && self.column.texts { size.uncompressed } else { 0 };
+        self.ask(decompressed.saturating_add(stored).saturating_add(copied), || {
             let what = if is_dictionary { "dictionary" } else { "page" };
             format!("a {what} of {}", Size(size.uncompressed))
         })?;
@@ -157,6 +160,15 @@ impl ChunkBytes {
         }
         self.state().mean_entry = bytes / entries.max(1);
         Ok(())
+    }
+
+    /// Asks for the levels and values that a page adds to the lists of a block.
+    fn ask_lists(&self, values: u64) -> Result<()> {
+        if !self.column.repeated {
+            return Ok(());
+        }
+        let bytes = self.memory().more_list_values(values);
+        self.ask(bytes, || format!("lists of {} values in a page", thousands(values)))
     }
 
     /// Asks for the texts that a page adds to a block.
@@ -263,6 +275,7 @@ impl ChunkPages {
         match &mut page {
             Page::DataPage { buf, num_values, encoding, .. } => {
                 decompress_page(codec, buf, 0, size)?;
+                self.bytes.ask_lists(u64::from(*num_values))?;
                 self.bytes.ask_texts(u64::from(*num_values), *encoding, buf.len() as u64)?;
             }
             Page::DictionaryPage { buf, num_values, .. } => {
@@ -283,6 +296,7 @@ impl ChunkPages {
                     let levels = *def_levels_byte_len as usize + *rep_levels_byte_len as usize;
                     decompress_page(codec, buf, levels, size)?;
                 }
+                self.bytes.ask_lists(u64::from(*num_values))?;
                 self.bytes.ask_texts(u64::from(*num_values), *encoding, buf.len() as u64)?;
             }
         }

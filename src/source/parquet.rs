@@ -17,7 +17,7 @@ use super::page_reader::RowGroups;
 use super::partitions::PartitionKeys;
 use super::pread::Pread;
 use super::table::{InputInfo, ReadRequest};
-use super::unit_memory::UnitMemory;
+use super::unit_memory::{RowValues, UnitMemory};
 use super::{Source, UNIT_ROWS, Unit, block_rows, numbers};
 use crate::error::{Error, Place, Result};
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReader;
@@ -69,6 +69,14 @@ impl ParquetSource {
         ParquetSource { files, keys, request, cut, footers }
     }
 
+    /// Values of a row in columns of lists.
+    fn row_values(&self) -> RowValues {
+        match self.request.keep.iter().flatten().next() {
+            None => RowValues::Vectors(self.request.features.row_elements()),
+            Some(_) => RowValues::Any,
+        }
+    }
+
     /// Opens a file for blocks of so many rows; its footer is parsed once for some units.
     fn open(&self, file: usize, rows: usize) -> Result<(Pread, Footer)> {
         let info = &self.files[file];
@@ -78,7 +86,7 @@ impl ParquetSource {
         if footer.hash != info.footer_hash || footer.size != info.size {
             return Err(changed(info));
         }
-        let memory = Arc::new(UnitMemory::new(self.request.limit, rows));
+        let memory = Arc::new(UnitMemory::new(self.request.limit, rows, self.row_values()));
         Ok((Pread { file: Arc::new(handle), len: info.size, memory }, footer))
     }
 
@@ -351,13 +359,14 @@ fn width_in(dataset: &Dataset, info: &InputInfo, column: &str) -> Result<Option<
     let FileColumn { path, leaves, .. } = columns.column(at);
     let path = path.to_vec();
     let mask = ProjectionMask::leaves(footer.arrow.parquet_schema(), leaves);
-    let memory = Arc::new(UnitMemory::new(dataset.limit(), WIDTH_ROWS));
+    let memory = Arc::new(UnitMemory::new(dataset.limit(), WIDTH_ROWS, RowValues::Vectors(0)));
     let file = Arc::new(Pread { file: Arc::new(file), len: info.size, memory });
     let groups = 0..footer.arrow.metadata().num_row_groups();
     let reader = guarded(&info.path, None, UNREADABLE, || {
         batches(&file, &footer, mask, groups, WIDTH_ROWS)
     })?;
     for batch in reader {
+        file.memory.next_block();
         let batch = batch.map_err(|e| {
             file.memory.refusal(&info.path, 0).unwrap_or_else(|| Error::Parquet {
                 place: Box::new(Place::file(&info.path)),

@@ -17,12 +17,34 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// Values of lists beyond those of a block that are not asked for: less than a page has that is not
+/// made of repetitions.
+const FREE_VALUES: u64 = 1 << 20;
+
+/// The same of lists that are no vectors, whose lengths nobody knows before they are read.
+const FREE_KEPT_VALUES: u64 = 1 << 24;
+
+/// Bytes of a value of a list while it is decoded: two levels, and a number that may be missing.
+const LIST_VALUE: u64 = 12;
+
+/// How many values a row may have in columns of lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowValues {
+    /// Those of the vectors that are read, and no others.
+    Vectors(u64),
+    /// Any number, of a column that is kept.
+    Any,
+}
+
 /// The bytes of one unit that is being decoded.
 #[derive(Debug)]
 pub(super) struct UnitMemory {
     limit: ReadLimit,
     /// Rows of a block at most.
     rows: u64,
+    row_values: RowValues,
+    /// Values of lists in the pages that were read for the block in the making.
+    listed: AtomicU64,
     /// Pages and dictionaries of all columns.
     pages: AtomicU64,
     /// Texts of the block in the making, copied out of their pages.
@@ -40,10 +62,12 @@ struct Refusal {
 
 impl UnitMemory {
     /// For blocks of so many rows.
-    pub(super) fn new(limit: ReadLimit, rows: usize) -> UnitMemory {
+    pub(super) fn new(limit: ReadLimit, rows: usize, row_values: RowValues) -> UnitMemory {
         UnitMemory {
             limit,
             rows: rows as u64,
+            row_values,
+            listed: AtomicU64::new(0),
             pages: AtomicU64::new(0),
             texts: AtomicU64::new(0),
             refusal: OnceLock::new(),
@@ -55,9 +79,22 @@ impl UnitMemory {
         self.rows
     }
 
-    /// The texts of the last block are gone.
+    /// The texts and lists of the last block are gone.
     pub(super) fn next_block(&self) {
         self.texts.store(0, Relaxed);
+        self.listed.store(0, Relaxed);
+    }
+
+    /// Bytes of the values that a page adds to the lists of a block, beyond those it is planned
+    /// with. Levels say in a few bytes that a list has a thousand million values.
+    pub(super) fn more_list_values(&self, values: u64) -> u64 {
+        let all = self.listed.load(Relaxed).saturating_add(values);
+        self.listed.store(all, Relaxed);
+        let free = match self.row_values {
+            RowValues::Vectors(each) => self.rows.saturating_mul(each).saturating_add(FREE_VALUES),
+            RowValues::Any => return values.saturating_sub(FREE_KEPT_VALUES) * LIST_VALUE,
+        };
+        all.saturating_sub(free).saturating_mul(LIST_VALUE)
     }
 
     /// Asks for bytes that are needed for a moment beside all that is held.
@@ -118,7 +155,7 @@ mod tests {
             shares: 2,
             budget: 100_000_000,
         };
-        let memory = UnitMemory::new(limit, 10);
+        let memory = UnitMemory::new(limit, 10, RowValues::Vectors(3));
         let ask = |bytes| memory.ask(bytes, || "x".into(), || "a page of 30.0 MB".into());
         assert!(ask(15_000_000).is_ok());
         memory.replace(0, 15_000_000);
@@ -127,6 +164,13 @@ mod tests {
         assert!(ask(3_000_000).is_err(), "20 MB, 2 MB of slack");
         memory.next_block();
         assert!(ask(3_000_000).is_ok(), "texts are gone");
+        assert_eq!(memory.more_list_values(30 + FREE_VALUES), 0);
+        assert_eq!(memory.more_list_values(5), 5 * LIST_VALUE);
+        memory.next_block();
+        assert_eq!(memory.more_list_values(5), 0);
+        let kept = UnitMemory::new(limit, 10, RowValues::Any);
+        assert_eq!(kept.more_list_values(FREE_KEPT_VALUES), 0);
+        assert_eq!(kept.more_list_values(1 + FREE_KEPT_VALUES), LIST_VALUE);
         let said = memory.refusal(Path::new("f"), 3).unwrap().to_string();
         assert_eq!(
             said,

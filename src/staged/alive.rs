@@ -2,11 +2,18 @@
 //!
 //! Who creates, renames or marks a staged file holds [`alive`] meanwhile. The thread that waits for
 //! signals takes it and never gives it back: from then on nothing appears, so that what it removes
-//! stays removed.
+//! stays removed. What is slow with many files (removing those of killed runs, comparing them with
+//! their marks, syncing) is done without it, so that a signal never waits for long.
 
+#[cfg(feature = "cli")]
+use super::removal::{Removed, remove_until};
 use std::collections::BTreeSet;
+#[cfg(feature = "cli")]
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
+#[cfg(feature = "cli")]
+use std::time::{Duration, Instant};
 
 static ALIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
@@ -14,6 +21,11 @@ static ALIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 pub(super) fn alive() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     ALIVE.lock().unwrap_or_else(|e| e.into_inner())
 }
+
+/// How long a stopped process may remove what it has staged; with what goes before and after it,
+/// it is gone within a second.
+#[cfg(feature = "cli")]
+const REMOVING: Duration = Duration::from_millis(600);
 
 /// On SIGINT, SIGTERM or SIGHUP: remove what is staged, say what is left, exit with 128 + signal.
 #[cfg(feature = "cli")]
@@ -24,9 +36,11 @@ pub(crate) fn exit_on_signals(say: impl FnOnce(&str) + Send + 'static) -> crate:
         signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
+            let end = Instant::now() + REMOVING;
             let staged = alive();
-            let kept = super::kept();
-            staged.iter().filter(|path| !kept.keeps(path)).for_each(|path| remove(path));
+            let mut kept = super::kept();
+            let doomed: Vec<_> = staged.iter().filter(|path| !kept.keeps(path)).collect();
+            doomed.into_iter().filter(|path| !removed(path, end)).for_each(|path| kept.leave(path));
             say(&kept.sentence());
             signal_hook::low_level::exit(128 + signal);
         }
@@ -34,14 +48,14 @@ pub(crate) fn exit_on_signals(say: impl FnOnce(&str) + Send + 'static) -> crate:
     Ok(())
 }
 
-/// Another thread may be removing the same: until it is gone.
+/// Another thread may be removing the same: until it is gone, or the time is over.
 #[cfg(feature = "cli")]
-fn remove(path: &std::path::Path) {
-    for _ in 0..100 {
-        let tried = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
-        if tried.is_ok() || std::fs::symlink_metadata(path).is_err() {
-            return;
+fn removed(path: &Path, end: Instant) -> bool {
+    loop {
+        let all = remove_until(path, end) == Removed::All;
+        if all || Instant::now() >= end {
+            return all;
         }
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

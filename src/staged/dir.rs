@@ -7,7 +7,7 @@
 use super::alive::alive;
 use super::part::{PartFile, is_marked};
 use super::strays::{is_at, open_own, remove_strays};
-use super::swap::{into_place, recover, replaceable};
+use super::swap::{into_place, prepare, recover, replaceable};
 use super::target::{Target, behind_links, check_dir, parent_of};
 use super::{Waiting, kept, lock::TargetLock};
 use crate::error::{Error, Result};
@@ -51,20 +51,21 @@ impl StagedDir {
         if target.real.exists() {
             replaceable(&target, &files)?;
         }
-        let mut alive = alive();
         let named = key.map(|key| target.beside(&format!("r{key:016x}")));
         let left = named.as_deref().and_then(take_up);
         remove_strays(&target);
-        let (stage, lock, complete) = match (left, named) {
-            (Some(lock), Some(stage)) => {
-                let complete = files_done(&stage, &files);
-                sweep(&stage, &stage, &kept_names(&files, &complete));
-                (stage, lock, complete)
+        let complete = match (&left, &named) {
+            (Some(_), Some(stage)) => {
+                let complete = files_done(stage, &files);
+                sweep(stage, stage, &kept_names(&files, &complete));
+                complete
             }
-            (_, named) => {
-                let (stage, lock) = make_locked(&target, named)?;
-                (stage, lock, vec![false; files.len()])
-            }
+            _ => vec![false; files.len()],
+        };
+        let mut alive = alive();
+        let (stage, lock) = match (left, named) {
+            (Some(lock), Some(stage)) => (stage, lock),
+            (_, named) => make_locked(&target, named)?,
         };
         alive.insert(stage.clone());
         if key.is_some() {
@@ -97,10 +98,7 @@ impl StagedDir {
         let path = self.path().join(&self.files[index]);
         let failed = || Error::io("create", self.target(index));
         let _alive = alive();
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(failed())?;
-        }
-        let file = create_new(&path).map_err(failed())?;
+        let file = create_below(&path).map_err(failed())?;
         Ok(match self.resumable {
             true => PartFile::marked(file),
             false => PartFile::unmarked(file),
@@ -164,10 +162,12 @@ impl StagedDir {
             replaceable(&self.target, &self.files)?;
         }
         let stage = self.path().to_path_buf();
+        prepare(&stage, &self.target, &self.files)
+            .map_err(Error::io("create", &self.target.shown))?;
         let mut alive = alive();
-        (0..self.files.len()).for_each(|i| drop(std::fs::remove_file(mark_path(&stage, i))));
+        self.remove_marks();
         kept().forget(&stage);
-        let placed = into_place(&stage, &self.target, &self.files);
+        let placed = into_place(&stage, &self.target);
         if placed.is_ok() {
             self.stage = None;
             alive.remove(&stage);
@@ -185,15 +185,19 @@ impl StagedDir {
         drop(held);
         Ok(())
     }
+
+    fn remove_marks(&self) {
+        let files = if self.resumable { self.files.len() } else { 0 };
+        (0..files).for_each(|i| drop(std::fs::remove_file(mark_path(self.path(), i))));
+    }
 }
 
 impl Drop for StagedDir {
     fn drop(&mut self) {
         if let Some(path) = &self.stage {
-            let mut alive = alive();
-            alive.remove(path);
             kept().forget(path);
             let _ = std::fs::remove_dir_all(path);
+            alive().remove(path);
         }
     }
 }
@@ -204,8 +208,26 @@ fn mark_path(stage: &Path, index: usize) -> PathBuf {
 
 /// A file that was not there, in place of what was.
 fn create_new(path: &Path) -> std::io::Result<File> {
-    let _ = std::fs::remove_file(path);
-    OpenOptions::new().write(true).create_new(true).custom_flags(libc::O_NOFOLLOW).open(path)
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).custom_flags(libc::O_NOFOLLOW);
+    match options.open(path) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            std::fs::remove_file(path)?;
+            options.open(path)
+        }
+        opened => opened,
+    }
+}
+
+/// The same, with the directories above it where they are not there yet.
+fn create_below(path: &Path) -> std::io::Result<File> {
+    match (create_new(path), path.parent()) {
+        (Err(e), Some(parent)) if e.kind() == ErrorKind::NotFound => {
+            std::fs::create_dir_all(parent)?;
+            create_new(path)
+        }
+        (created, _) => created,
+    }
 }
 
 /// Makes a directory of the first name that is free, and locks it.

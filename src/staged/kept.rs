@@ -16,10 +16,16 @@ pub(crate) struct Kept {
     checkpoint: Option<(PathBuf, usize, usize)>,
     /// Of hidden directories that the same command takes up: complete files, and all.
     directories: BTreeMap<PathBuf, (usize, usize)>,
+    /// Of what the run could not remove in time.
+    left: Vec<PathBuf>,
 }
 
-static KEPT: Mutex<Kept> =
-    Mutex::new(Kept { written: Vec::new(), checkpoint: None, directories: BTreeMap::new() });
+static KEPT: Mutex<Kept> = Mutex::new(Kept {
+    written: Vec::new(),
+    checkpoint: None,
+    directories: BTreeMap::new(),
+    left: Vec::new(),
+});
 
 /// Looked at and changed by one at a time.
 pub(crate) fn kept() -> MutexGuard<'static, Kept> {
@@ -55,6 +61,12 @@ impl Kept {
         self.directories.remove(directory);
     }
 
+    /// The time did not suffice to remove this.
+    #[cfg(feature = "cli")]
+    pub(super) fn leave(&mut self, path: &Path) {
+        self.left.push(path.to_path_buf());
+    }
+
     /// True when a hidden directory has files that are worth keeping.
     pub(super) fn keeps(&self, directory: &Path) -> bool {
         self.directories.get(directory).is_some_and(|(complete, _)| *complete > 0)
@@ -85,11 +97,19 @@ impl Kept {
             parts.push(format!("{complete} of {of} files are complete and kept"));
             goes_on = true;
         }
-        match (parts.is_empty(), goes_on) {
+        let mut said = match (parts.is_empty(), goes_on) {
             (true, _) => "nothing was written".into(),
             (false, true) => format!("{}, run the same command to go on", parts.join(", ")),
             (false, false) => format!("{}, nothing else", parts.join(", ")),
+        };
+        for path in &self.left {
+            let path = path.display();
+            said += &format!(
+                "; {path} has too many files to remove at once: the next run with this output \
+                 removes it, or rm -r"
+            );
         }
+        said
     }
 }
 
@@ -118,5 +138,8 @@ mod tests {
         assert_eq!(kept.sentence(), "x.state is written, nothing else");
         kept.write(Path::new("y"));
         assert_eq!(kept.sentence(), "x.state to y are written (2 files), nothing else");
+        kept.leave(Path::new(".y.eigenstream-7-0"));
+        let said = kept.sentence();
+        assert!(said.contains("nothing else; .y.eigenstream-7-0 has too many files"), "{said}");
     }
 }

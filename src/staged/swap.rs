@@ -49,19 +49,20 @@ fn replaceable_below(
     Ok(())
 }
 
+/// What takes time with many files, before the step itself: modes of what is replaced, syncs.
+pub(super) fn prepare(stage: &Path, target: &Target, files: &[PathBuf]) -> std::io::Result<()> {
+    let real = &target.real;
+    if std::fs::symlink_metadata(real).is_ok() {
+        files.iter().for_each(|file| keep_file_mode(&stage.join(file), &real.join(file)));
+    }
+    sync_directories(stage, files)
+}
+
 /// Puts a complete directory in place; gives where the old one is, if there was one.
-pub(super) fn into_place(
-    stage: &Path,
-    target: &Target,
-    files: &[PathBuf],
-) -> std::io::Result<Option<PathBuf>> {
+pub(super) fn into_place(stage: &Path, target: &Target) -> std::io::Result<Option<PathBuf>> {
     let real = &target.real;
     let dir = File::open(stage)?;
     let old = std::fs::symlink_metadata(real).ok();
-    if old.is_some() {
-        files.iter().for_each(|file| keep_file_mode(&stage.join(file), &real.join(file)));
-    }
-    sync_directories(stage, files)?;
     keep_mode(&dir, old.as_ref());
     if old.is_none() {
         return std::fs::rename(stage, real).map(|()| None);
