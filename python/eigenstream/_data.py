@@ -43,9 +43,10 @@ def is_polars(data: Any) -> bool:
 
 def is_arrow(data: Any) -> bool:
     """Columns by Arrow's interface. One column by itself is none of them: it is an array of one dimension."""
-    exports = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
-    one_column = _library(data) in ("pandas", "polars", "pyarrow") and not hasattr(data, "columns")
-    return exports and (not one_column or hasattr(data, "schema"))
+    if not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
+        return False
+    has_columns = hasattr(data, "columns") or hasattr(data, "schema")
+    return has_columns or _library(data) not in ("pandas", "polars", "pyarrow")
 
 
 def _library(data: Any) -> str:
@@ -84,8 +85,8 @@ def table(data: Any) -> _core.Table:
 
 
 def _as_array(data: Any) -> np.ndarray[Any, Any]:
-    if hasattr(data, "collect") and hasattr(data, "columns"):
-        raise TypeError(f"a {type(data).__name__} has no rows yet: collect() it, or give its files")
+    if type(data).__name__ == "LazyFrame":
+        raise TypeError("a LazyFrame has no rows yet: collect() it, or give its files")
     array = np.asarray(data)
     if array.ndim == 0:
         raise TypeError("expected paths of Parquet files, a two-dimensional array, a frame, Arrow data or an iterator "

@@ -2,7 +2,6 @@
 
 import doctest
 import re
-import subprocess
 from pathlib import Path
 
 import eigenstream as es
@@ -16,18 +15,17 @@ def test_the_examples_of_the_page_print_what_it_shows():
     assert found.attempted > 15 and found.failed == 0
 
 
-def test_the_readmes_first_screen_runs_and_gives_the_command_lines_bytes(binary, tmp_path, monkeypatch):
+def test_the_readmes_first_screen_runs_and_gives_the_command_lines_bytes(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.search(r"```python\n(import eigenstream.*?)```", readme, re.S)
     command = re.search(r"`eigenstream (fit data [^`]*)`", readme)
     assert shown and command
-    run = lambda *args: subprocess.run([binary, *args], check=True, capture_output=True)  # noqa: E731
-    run("generate", "lowrank", "--rows", "20000", "--columns", "24", "--files", "4", "-o", "data")
-    run("generate", "labels", "--rows", "5000", "--columns", "8", "-o", "species")
+    cli("generate", "lowrank", "--rows", "20000", "--columns", "24", "--files", "4", "-o", "data")
+    cli("generate", "labels", "--rows", "5000", "--columns", "8", "-o", "species")
     exec(shown.group(1), {})  # noqa: S102
     by_python = Path("model.safetensors").read_bytes()
-    run(*command.group(1).split())
+    cli(*command.group(1).split())
     assert by_python == Path("model.safetensors").read_bytes()
     assert es.Model.load("model.safetensors").n_components == 3
     assert Path("scores.parquet").exists()
