@@ -53,6 +53,7 @@ def call(who, kind, data):
     if who.startswith("eigenstream"):
         import eigenstream as es
 
+        es.PCA  # Imports scikit-learn, which a user has done before the first call that counts.
         if who == "eigenstream files":
             return lambda: es.PCA(k, columns="x*").fit(os.path.join(data, "tall"))
         if who == "eigenstream kernel":

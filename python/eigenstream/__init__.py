@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PCA", "SupervisedPCA", "KernelPCA", "KernelSupervisedPCA", "Model", "State", "Plan", "HsicResult", "fit", "plan",
-    "scan", "hsic", "score_features", "diff", "report", "ModelDiff", "Report", "ConvergenceError", "ModelFileError", "EigenstreamWarning", "__version__",
+    "scan", "hsic", "score_features", "diff", "report", "ModelDiff", "Report", "ConvergenceError", "ModelFileError",
+    "EigenstreamWarning", "__version__",
 ]
 
 

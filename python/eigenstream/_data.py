@@ -119,7 +119,8 @@ def _pandas_table(frame: Any) -> _core.Table:
     kinds = set(frame.dtypes)
     if len(kinds) == 1 and names and next(iter(kinds)) in (np.dtype(np.float64), np.dtype(np.float32)):
         array = frame.to_numpy(copy=False)
-        if array.flags.aligned and not array.T.flags.c_contiguous and np.shares_memory(array, frame.iloc[:, 0].to_numpy()):
+        shared = array.flags.aligned and np.shares_memory(array, frame.iloc[:, 0].to_numpy())
+        if shared and not array.T.flags.c_contiguous:
             # Rows of a matrix: columns of it are not in one piece, and are read a block at a time.
             return _core.Table.from_matrix(array, names)
     return _core.Table.from_columns(names, [column(frame.iloc[:, i]) for i in range(len(names))])
@@ -171,7 +172,8 @@ class SpooledBatches:
             import pyarrow.parquet as pq
         except ImportError as error:
             raise ImportError("more than one pass over an iterator of batches takes pyarrow to spool them") from error
-        self._dir = tempfile.TemporaryDirectory(prefix="eigenstream-", dir=None if temp_dir is None else os.fspath(temp_dir))
+        folder = None if temp_dir is None else os.fspath(temp_dir)
+        self._dir = tempfile.TemporaryDirectory(prefix="eigenstream-", dir=folder)
         self.path = Path(self._dir.name) / "spooled.parquet"
         writer = None
         try:
@@ -232,7 +234,7 @@ def to_kind(batches: _core.Batches, like: Any) -> Any:
 
 
 def to_pandas(scores: np.ndarray[Any, Any], names: Sequence[str], frame: Any, features: Sequence[str]) -> Any:
-    """Scores with the index of the frame that they are of: of its rows that miss no feature, where rows were dropped."""
+    """Scores with the index of their rows: where rows were dropped, of those that miss no feature."""
     import pandas
 
     index = frame.index

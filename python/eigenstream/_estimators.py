@@ -26,6 +26,7 @@ Names = Union[None, str, Sequence[str]]
 Form = Literal["auto", "primal", "dual", "randomized", "exact", "direct"]
 Precision = Literal["exact", "mixed", "full"]
 Nulls = Literal["error", "drop", "mean"]
+Preimage = Optional[Literal["fixed-point", "ridge"]]
 Gamma = Union[None, float, Literal["median"]]
 
 
@@ -38,6 +39,7 @@ class _Estimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     model_: Model
     n_features_in_: int
+    feature_names_in_: Array
 
     # Fitting
 
@@ -102,7 +104,7 @@ class _Estimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.model_ = Model(_functions.fit_core(X, options, self._listener(), y, sample_weight))
         fitted = self.model_.feature_names
         self.n_features_in_ = len(fitted)
-        self._all_columns = names is None or list(names) == fitted
+        self._all_columns = names is not None and list(names) == fitted
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         unnamed = in_memory and hasattr(X, "columns") and names is None
@@ -156,7 +158,7 @@ class _Estimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scores = core.apply(table, "matrix", options, listener)
         if not _data.is_pandas(X):
             return scores
-        return _data.to_pandas(scores, self.get_feature_names_out(), X, self.model_.feature_names)
+        return _data.to_pandas(scores, list(self.get_feature_names_out()), X, self.model_.feature_names)
 
     def _told_of(self, X: Any, work: Any) -> Any:
         return self._told(X, work) if isinstance(X, np.ndarray) else work()
@@ -174,18 +176,19 @@ class _Estimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_names(self, X: Any) -> None:
         """Frames have the columns of the fit, in its order, or scikit-learn's sentence is said."""
-        if getattr(self, "_all_columns", True) or not hasattr(self, "feature_names_in_"):
+        if getattr(self, "_all_columns", False) or not hasattr(self, "feature_names_in_"):
             _check_feature_names(self, X, reset=False)
             return
-        # Some columns were no features, and may be there or not.
-        fitted = list(self.feature_names_in_)
-        present = [name for name in _data.column_names(X) if name in set(fitted)]
-        if present == fitted:
+        # Some columns were no features, and may be there or not; one of vectors is many features.
+        columns, given = [column["name"] for column in self.model_.header["columns"]], _data.column_names(X)
+        missing = [name for name in columns if name not in given and name.split(".")[0] not in given]
+        if missing:
+            what = "\n- ".join(["Feature names seen at fit time, yet now missing:", *missing])
+        elif [name for name in columns if name in given] != [name for name in given if name in columns]:
+            what = "Feature names must be in the same order as they were in fit."
+        else:
             return
-        missing = [name for name in fitted if name not in present]
-        what = "\n- ".join(["Feature names seen at fit time, yet now missing:", *missing])
-        raise ValueError("The feature names should match those that were passed during fit.\n"
-                         + (what if missing else "Feature names must be in the same order as they were in fit.") + "\n")
+        raise ValueError(f"The feature names should match those that were passed during fit.\n{what}\n")
 
     def _whitens(self) -> bool:
         return bool(self.get_params(deep=False).get("whiten", False))
@@ -222,7 +225,7 @@ class _Estimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if scores.shape[1] != self.model_.n_components:
             raise ValueError(f"X has {scores.shape[1]} features, but {type(self).__name__} has "
                              f"{self.model_.n_components} components")
-        preimage = "ridge" if self.model_.method in ("kpca", "kspca") and self._has_ridge() else None
+        preimage: Preimage = "ridge" if self.model_.method in ("kpca", "kspca") and self._has_ridge() else None
         return self.model_.inverse_transform(scores, whitened=self._whitens(), preimage=preimage, **self._ceilings())
 
     def _has_ridge(self) -> bool:
@@ -302,9 +305,9 @@ class PCA(_Estimator):
     >>> rows = np.random.default_rng(0).normal(size=(500, 6)) @ np.diag([8, 5, 3, 1, 1, 1])
     >>> pca = PCA(n_components=0.9).fit(rows)
     >>> pca.n_components_
-    2
+    3
     >>> pca.transform(rows).shape
-    (500, 2)
+    (500, 3)
     """
 
     _method = "pca"
@@ -516,10 +519,11 @@ class _Kernel(_Estimator):
         kernel = self.model_.header.get("kernel") or {}
         self.gamma_ = kernel.get("gamma")
         coefficients = self.model_._core.coefficients
-        exact = coefficients is not None and coefficients.shape[1] == self.model_.n_rows
-        if exact and self._method == "kpca":
+        if coefficients is None:
+            return
+        if self._method == "kpca" and coefficients.shape[1] == self.model_.n_rows:
             self.eigenvectors_ = coefficients.T * np.sqrt(self.eigenvalues_)
-        elif coefficients is not None:
+        else:
             self.coefficients_ = coefficients
 
     def __sklearn_tags__(self) -> Any:

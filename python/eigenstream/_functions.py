@@ -60,7 +60,9 @@ def fit_options(given: Dict[str, Any], what: str) -> Dict[str, Any]:
     return options
 
 
-def beside(table: _core.Table, options: Dict[str, Any], y: Any, sample_weight: Any) -> Tuple[_core.Table, Dict[str, Any]]:
+def beside(
+    table: _core.Table, options: Dict[str, Any], y: Any, sample_weight: Any
+) -> Tuple[_core.Table, Dict[str, Any]]:
     """The table with labels and weights as columns of it, and the options that name them."""
     taken = {name for name, _ in table.columns()}
     options = dict(options)
@@ -97,7 +99,9 @@ def label_columns(y: Any) -> List[Any]:
     return [_data.column(y)]
 
 
-def fit_core(data: Any, options: Dict[str, Any], listener: Listener, y: Any = None, sample_weight: Any = None) -> _core.Model:
+def fit_core(
+    data: Any, options: Dict[str, Any], listener: Listener, y: Any = None, sample_weight: Any = None
+) -> _core.Model:
     """The one way that every fit goes."""
     if _data.is_batches(data):
         return _fit_batches(data, options, listener)
@@ -191,7 +195,8 @@ class Plan:
         for line in self._text.splitlines():
             name, rest = line[:10].strip(), line[10:]
             rows.append(f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(name)}</th>"
-                        f"<td style='text-align:left;white-space:pre-wrap;font-family:monospace'>{html.escape(rest)}</td></tr>")
+                        "<td style='text-align:left;white-space:pre-wrap;font-family:monospace'>"
+                        f"{html.escape(rest)}</td></tr>")
         return "<table>" + "".join(rows) + "</table>"
 
 

@@ -317,7 +317,9 @@ class Model:
         k = min(options["n_components"] or self.n_components, self.n_components)
         return [f"{options['prefix']}{i + 1}" for i in range(k)]
 
-    def _write(self, data: Any, what: str, out: PathLike, options: Dict[str, Any], progress: Progress) -> Dict[str, int]:
+    def _write(
+        self, data: Any, what: str, out: PathLike, options: Dict[str, Any], progress: Progress
+    ) -> Dict[str, int]:
         return self._core.apply_to(_data.table(data), what, os.fspath(out), options, Listener(progress))
 
     def __repr__(self) -> str:

@@ -249,7 +249,30 @@ def test_kept_columns_come_beside_scores(labelled_table: pa.Table) -> None:
 
 def test_a_vector_column_is_as_many_features(rows: Any, expected: es.Model) -> None:
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), 8)
-    assert_same(es.fit(pa.table({"v": vectors}), n_components=3), expected)
+    table = pa.table({"v": vectors, "id": np.arange(300)})
+    assert_same(es.fit(table, columns="v", n_components=3), expected)
+    pca = es.PCA(3, columns="v").fit(table)
+    assert pca.n_features_in_ == 8
+    for data in (table, table.select(["v"]), pl.DataFrame(table)):
+        assert_close(_numbers(pca.transform(data)), expected.transform(rows), 1e-11)
+
+
+def _numbers(table: Any) -> Any:
+    return table.to_numpy() if isinstance(table, pl.DataFrame) else np.column_stack(table.columns)
+
+
+def test_fields_of_a_struct_are_features(features: pa.Table, rows: Any, expected: es.Model) -> None:
+    columns = [column.combine_chunks() for column in features.columns]
+    table = pa.table({"s": pa.StructArray.from_arrays(columns, names=FEATURES)})
+    pca = es.PCA(3, columns=[f"s.{name}" for name in FEATURES]).fit(table)
+    assert_same(pca, expected)
+    assert_close(_numbers(pca.transform(table)), expected.transform(rows), 1e-11)
+
+
+def test_a_model_of_files_is_applied_to_frames(labelled: Path, labelled_table: pa.Table, rows: Any) -> None:
+    pca = es.PCA(3, columns=FEATURES).fit(labelled)
+    for data in (labelled_table.to_pandas(), labelled_table, pl.DataFrame(labelled_table)):
+        assert_close(np.asarray(pca.transform(data)), pca.transform(labelled), 1e-11)
 
 
 def test_only_an_object_with_the_interface_is_needed(features: pa.Table, expected: es.Model) -> None:

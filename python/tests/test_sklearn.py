@@ -30,7 +30,7 @@ ALL = [es.PCA, es.SupervisedPCA, es.KernelPCA, es.KernelSupervisedPCA]
 
 
 def checks() -> List[Any]:
-    """Those of check_estimator, all of which apply. It skips check_array_api_input by itself without SCIPY_ARRAY_API."""
+    """Those of check_estimator: all apply. Without SCIPY_ARRAY_API it skips check_array_api_input by itself."""
     return [pytest.param(estimator, check, id=f"{kind.__name__}-{check.func.__name__}")
             for kind in ALL for estimator, check in estimator_checks_generator(kind(), legacy=True)]
 
