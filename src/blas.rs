@@ -19,7 +19,6 @@ mod kernels;
 mod lapack;
 mod qr;
 
-pub use kernels::use_processor;
 pub use lapack::eigh;
 pub(crate) use lapack::{eigh_bytes, eigh_leading, eigh_leading_bytes, orthonormalise, solve_spd};
 pub(crate) use qr::{absorb_bytes, absorb_rows, absorb_triangle, triangle_of};
@@ -103,7 +102,6 @@ pub fn serial<T>(work: impl FnOnce() -> T) -> T {
     if INSIDE.get() {
         return work();
     }
-    use_processor();
     FIRST.call_once(|| {
         let _alone = GATE.write().unwrap_or_else(|e| e.into_inner());
         set_threads(1);
@@ -121,7 +119,6 @@ pub fn parallel<T>(threads: usize, work: impl FnOnce() -> T) -> T {
     if INSIDE.get() {
         return work();
     }
-    use_processor();
     let _alone = GATE.write().unwrap_or_else(|e| e.into_inner());
     let _inside = Inside::enter();
     let _many = ManyThreads;

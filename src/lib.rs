@@ -112,7 +112,6 @@ pub use apply::{
     ApplyPlan, ApplySummary, Dtype, KeepColumns, Layout, Preimage, PreimageLoss, Reconstruct,
     RowNulls, Transform,
 };
-pub use blas::use_processor;
 pub use budget::{Budget, Bytes, Item, MemoryPlan, Phase};
 pub use error::{Error, IterationKind, Place, Result, Unconverged, phrase};
 pub use fit::{

@@ -19,7 +19,6 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     eigenstream::record_panics();
-    eigenstream::use_processor();
     let py = module.py();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ConvergenceError", py.get_type::<errors::ConvergenceError>())?;

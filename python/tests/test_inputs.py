@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List
@@ -146,7 +145,7 @@ def test_scores_of_a_frame_have_its_index(rows: Any, expected: es.Model) -> None
 
 
 def test_dropped_rows_are_dropped_from_the_index(rows: Any) -> None:
-    frame = pd.DataFrame(rows, columns=FEATURES, index=np.arange(1000, 1300))
+    frame = pd.DataFrame(rows.copy(), columns=FEATURES, index=np.arange(1000, 1300))
     frame.iloc[5, 2] = np.nan
     pca = es.PCA(3, nulls="drop").fit(frame)
     for scores in (pca.transform(frame), pca.model_.transform(frame)):
@@ -154,7 +153,7 @@ def test_dropped_rows_are_dropped_from_the_index(rows: Any) -> None:
 
 
 def test_nullable_columns_have_missing_values(rows: Any) -> None:
-    frame = pd.DataFrame(rows, columns=FEATURES)
+    frame = pd.DataFrame(rows.copy(), columns=FEATURES)
     frame["f0"] = frame["f0"].round().astype("Int64")
     frame["f1"] = frame["f1"].astype("Float64")
     frame.loc[3, "f0"] = pd.NA
@@ -285,7 +284,8 @@ def test_only_an_object_with_the_interface_is_needed(features: pa.Table, expecte
 
 def test_duckdb_relations_are_read_once_per_pass(labelled: Path, rows: Any, expected: es.Model) -> None:
     duckdb = pytest.importorskip("duckdb")
-    relation = duckdb.connect().sql(f"SELECT {', '.join(FEATURES)} FROM '{labelled}/*.parquet' ORDER BY filename")
+    connection = duckdb.connect()
+    relation = connection.sql(f"SELECT {', '.join(FEATURES)} FROM '{labelled}/*.parquet' ORDER BY filename")
     assert_same(es.fit(relation, n_components=3), expected)
     pca = es.PCA(3).fit(relation)
     assert_same(pca, expected)
@@ -391,8 +391,13 @@ def engine_threads() -> int:
     tasks = Path("/proc/self/task")
     if not tasks.exists():
         pytest.skip("threads are counted where there is /proc")
-    names = (task / "comm" for task in tasks.iterdir())
-    return sum(name.read_text().startswith("eigenstream") for name in names)
+    count = 0
+    for task in tasks.iterdir():
+        try:
+            count += (task / "comm").read_text().startswith("eigenstream")
+        except OSError:  # It has ended meanwhile.
+            pass
+    return count
 
 
 def assert_threads_end(before: int) -> None:
@@ -400,7 +405,6 @@ def assert_threads_end(before: int) -> None:
     while engine_threads() > before and time.monotonic() < deadline:
         time.sleep(0.02)
     assert engine_threads() <= before
-    assert threading.active_count() >= 1
 
 
 # Memory

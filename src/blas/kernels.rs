@@ -5,16 +5,20 @@
 //! do 69. What the processor can is asked for, and where OpenBLAS has chosen kernels without vectors
 //! of four doubles it is told to choose again, as `OPENBLAS_CORETYPE` would tell it from outside.
 //! Who has set that variable is obeyed.
+//!
+//! It is done when the program, or the library that this is a part of, is loaded: no product may run
+//! meanwhile, and all are to be made by the same kernels, which differ in the last digits.
 
-/// Chooses again where OpenBLAS has not known the processor. Only the first call does anything; to
-/// be made before the first product, since kernels differ in the last digits.
-pub fn use_processor() {
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    {
-        static ONCE: std::sync::Once = std::sync::Once::new();
-        ONCE.call_once(x86::choose_again);
+/// Called by the loader, after OpenBLAS has chosen: a library is ready before those that need it.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn at_load() {
+        x86::choose_again();
     }
-}
+    at_load
+};
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod x86 {
@@ -112,7 +116,7 @@ mod x86 {
 
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
-    use super::*;
+    use super::x86;
 
     #[test]
     fn kernels_of_old_processors_are_not_kept_on_new_ones() {
@@ -120,7 +124,6 @@ mod tests {
         assert_eq!(x86::better_than("Zen", Some(c"Haswell")), None);
         assert_eq!(x86::better_than("Cooperlake", Some(c"SkylakeX")), None);
         assert_eq!(x86::better_than("Nehalem", None), None);
-        use_processor();
         let vectors = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
         let asked = std::env::var_os("OPENBLAS_CORETYPE").is_some();
         assert!(!vectors || asked || x86::better_than(&x86::current(), Some(c"x")).is_none());

@@ -21,7 +21,7 @@ use crate::budget::{self, Budget};
 use crate::error::{Error, Result};
 use crate::source::Dataset;
 use crate::words::one_line;
-use crate::{blas, staged, workers};
+use crate::{staged, workers};
 use args::{Cli, Command, ResourceArgs};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -35,7 +35,6 @@ pub use process::check_address_space;
 /// The whole program: argv → run → exit code.
 pub fn main() -> ExitCode {
     budget::keep_freed_memory();
-    blas::use_processor();
     process::fail_on_large_files();
     process::with_stack(work).unwrap_or_else(|error| {
         eprintln!("eigenstream: {error}");

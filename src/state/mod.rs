@@ -51,7 +51,6 @@ pub use groups::GroupStates;
 pub use scan::{Scan, ScanPlan, Statistics};
 
 use crate::accumulate::{Accumulate, MOST_ROWS, NOT_SUBTRACTED, Parts, Stored, Sums};
-use crate::blas;
 use crate::error::{Error, Place, Result};
 use crate::fit::folds::{Folds, MOST_FOLDS};
 use crate::model::InputEntry;
@@ -187,7 +186,6 @@ impl State {
     /// spoilt.
     pub fn update(&mut self, rows: &RecordBatch) -> Result<()> {
         self.check_whole()?;
-        blas::use_processor();
         let request = self.about.request();
         let reader = BatchReader::new(&request, &rows.schema(), Path::new("record batch"))?;
         let first_row = self.about.tally.rows;
