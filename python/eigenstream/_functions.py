@@ -56,7 +56,7 @@ def fit_options(given: Dict[str, Any], what: str) -> Dict[str, Any]:
     options = checked(FIT_OPTIONS, given, what)
     basis = options["basis"]
     if basis is not None:
-        options["basis"] = (Model.load(basis) if _data.is_paths(basis) else as_model(basis))._core
+        options["basis"] = os.fspath(basis) if isinstance(basis, (str, os.PathLike)) else as_model(basis)._core
     return options
 
 

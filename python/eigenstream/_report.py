@@ -40,7 +40,8 @@ class Report:
         head = "<meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
         scheme = "<style>:root{color-scheme:light dark}</style>"
         title = html.escape(self._title)
-        return f"<!doctype html><html lang='en'><head>{head}{scheme}<title>{title}</title></head><body>{self._repr_html_()}</body></html>"
+        head = f"<head>{head}{scheme}<title>{title}</title></head>"
+        return f"<!doctype html><html lang='en'>{head}<body>{self._repr_html_()}</body></html>"
 
     def save(self, path: PathLike) -> None:
         """Writes the page: whole, or not at all."""
@@ -105,8 +106,8 @@ def _scree(model: Model) -> str:
     for i, value in enumerate(shown):
         tall = 160 * float(value) / top
         said = f"pc{i + 1}: {value:.4g}"
-        bars.append(f"<rect class='bar' x='{left + i * step + 1:.1f}' y='{base - tall:.1f}' width='{max(step - 2, 1):.1f}' "
-                    f"height='{tall:.1f}'><title>{said}</title></rect>")
+        place = f"x='{left + i * step + 1:.1f}' y='{base - tall:.1f}' width='{max(step - 2, 1):.1f}'"
+        bars.append(f"<rect class='bar' {place} height='{tall:.1f}'><title>{said}</title></rect>")
     line = ""
     if ratio is not None:
         points = " ".join(f"{left + (i + .5) * step:.1f},{base - 160 * float(c):.1f}"
@@ -114,17 +115,23 @@ def _scree(model: Model) -> str:
         line = f"<polyline class='line' points='{points}'><title>share of the variance so far</title></polyline>"
     axis = f"<path class='axis' d='M{left} 25V{base}H{width - 5}'/>"
     name = "share of the variance" if ratio is not None else "eigenvalue"
-    ticks = f"<text x='{left - 4}' y='34' text-anchor='end'>{top:.3g}</text><text x='{left - 4}' y='{base}' text-anchor='end'>0</text>"
-    more = "" if len(values) == len(shown) else f"<text x='{width - 8}' y='20' text-anchor='end'>{len(values) - len(shown)} more</text>"
-    label = f"<text x='{left}' y='{base + 18}'>component 1 … {len(shown)}</text><text x='{left}' y='16'>{name}</text>"
-    return f"<svg viewBox='0 0 {width} {height}' role='img' aria-label='scree plot'>{axis}{''.join(bars)}{line}{ticks}{more}{label}</svg>"
+    texts = [
+        f"<text x='{left - 4}' y='34' text-anchor='end'>{top:.3g}</text>",
+        f"<text x='{left - 4}' y='{base}' text-anchor='end'>0</text>",
+        f"<text x='{left}' y='{base + 18}'>component 1 … {len(shown)}</text><text x='{left}' y='16'>{name}</text>",
+    ]
+    if len(values) > len(shown):
+        texts.append(f"<text x='{width - 8}' y='20' text-anchor='end'>{len(values) - len(shown)} more</text>")
+    inside = "".join([axis, *bars, line, *texts])
+    return f"<svg viewBox='0 0 {width} {height}' role='img' aria-label='scree plot'>{inside}</svg>"
 
 
 def _loadings(model: Model) -> str:
     components = model.components
     if components is None:
         kernel = (model.header.get("kernel") or {}).get("name", "?")
-        return f"<p>A kernel model ({html.escape(str(kernel))}) has no loadings: its components live where the kernel maps to.</p>"
+        named = html.escape(str(kernel))
+        return f"<p>A kernel model ({named}) has no loadings: its components live where the kernel maps to.</p>"
     names, rows = model.feature_names, []
     for i, component in enumerate(np.asarray(components)[:MOST_COMPONENTS]):
         best = np.argsort(-np.abs(component), kind="stable")[:MOST_FEATURES]

@@ -51,9 +51,9 @@ pub(crate) fn in_python(sentence: &str) -> String {
 pub(crate) fn exception(error: Error) -> PyErr {
     let said = in_python(&error.sentence());
     match error {
-        Error::Io { source, path, .. } => match source.raw_os_error() {
+        Error::Io { source, .. } => match source.raw_os_error() {
             // With its number Python makes it a FileNotFoundError, a PermissionError and so on.
-            Some(number) => PyOSError::new_err((number, said, path)),
+            Some(number) => PyOSError::new_err((number, said)),
             None => PyOSError::new_err(said),
         },
         Error::Budget { .. } | Error::TooManyClasses { .. } => PyMemoryError::new_err(said),

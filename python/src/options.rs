@@ -8,9 +8,9 @@ use crate::model::PyModel;
 use eigenstream::{
     Approximate, Bytes, ColumnOptions, Components, Compression, Dtype, Error, Fit, Form, Gamma,
     GivenBasis, GivenLabels, Hsic, IterationOptions, Keep, KeepColumns, KernelKind, KernelOptions,
-    LabelKernel, LabelOptions, LandmarkChoice, Layout, Method, Nulls, ParquetOutput, Precision,
-    Preimage, Reconstruct, Resources, RowNulls, ScalingOptions, Scan, Score, ScoringOptions,
-    Statistics, Transform,
+    LabelKernel, LabelOptions, LandmarkChoice, Layout, Method, Model, Nulls, ParquetOutput,
+    Precision, Preimage, Reconstruct, Resources, RowNulls, ScalingOptions, Scan, Score,
+    ScoringOptions, Statistics, Transform,
 };
 use numpy::PyReadonlyArray2;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -223,6 +223,10 @@ impl<'py> Options<'_, 'py> {
 
     fn basis(&self) -> PyResult<Option<GivenBasis>> {
         let Some(value) = self.item("basis")? else { return Ok(None) };
+        if let Ok(path) = value.extract::<PathBuf>() {
+            let basis = Model::load(&path).and_then(|model| GivenBasis::of(&model));
+            return Ok(Some(basis.or_raise()?.from_file(&path)));
+        }
         let Ok(model) = value.cast::<PyModel>() else {
             return Err(wrong_type("basis", &value));
         };

@@ -32,7 +32,8 @@ const STACK_BYTES: usize = 16 << 20;
 enum Event<T> {
     Note(Level, String),
     Begin(String, &'static str, u64),
-    End,
+    /// With the items that were done.
+    End(u64),
     Done(eigenstream::Result<T>),
 }
 
@@ -56,7 +57,6 @@ impl<T: Send> Listener for Sending<T> {
     }
 
     fn begin(&self, stage: &Stage) {
-        self.shared.items.store(0, Ordering::Relaxed);
         let work = stage.work.to_string();
         let _ = self.events.send(Event::Begin(work, stage.noun, stage.items));
     }
@@ -66,7 +66,8 @@ impl<T: Send> Listener for Sending<T> {
     }
 
     fn end(&self) {
-        let _ = self.events.send(Event::End);
+        let done = self.shared.items.swap(0, Ordering::Relaxed);
+        let _ = self.events.send(Event::End(done));
     }
 
     fn cancelled(&self) -> bool {
@@ -102,7 +103,7 @@ pub(crate) fn run<T: Send + 'static>(
     let thread = thread
         .spawn(engine)
         .map_err(|e| PyRuntimeError::new_err(format!("cannot start a thread: {e}")))?;
-    let done = Caller { events, shared, told, leaves, last: None }.wait(py)?;
+    let done = Caller { events, shared, told, leaves, last: None, ended: true }.wait(py)?;
     // It has said its last word; what it held is freed when it is gone.
     py.detach(|| thread.join()).map_err(|_| PyRuntimeError::new_err("the engine has panicked"))?;
     done.map_err(exception)
@@ -116,6 +117,8 @@ struct Caller<'a, 'py, T> {
     leaves: Leaves,
     /// What Python was told last of the stage's items.
     last: Option<u64>,
+    /// True between two stages.
+    ended: bool,
 }
 
 impl<T: Send> Caller<'_, '_, T> {
@@ -164,20 +167,33 @@ impl<T: Send> Caller<'_, '_, T> {
                 told.call_method1("note", (level, said))?;
             }
             Event::Begin(work, noun, total) => {
-                self.last = None;
+                (self.last, self.ended) = (None, false);
                 told.call_method1("begin", (work, noun, total))?;
             }
-            Event::End => {
-                self.advance()?;
+            Event::End(done) => {
+                self.tell_items(done)?;
                 told.call_method0("end")?;
+                self.ended = true;
             }
             Event::Done(_) => {}
         }
         Ok(())
     }
 
+    /// How far the stage is. (Of one that has ended everything is told, and the count is that of
+    /// the next, which may not have been told of yet.)
     fn advance(&mut self) -> PyResult<()> {
-        let items = self.shared.items.load(Ordering::Relaxed);
+        match self.ended {
+            true => Ok(()),
+            false => self.tell_items(self.shared.items.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn tell_items(&mut self, items: u64) -> PyResult<()> {
+        if self.last.is_some_and(|last| items < last) {
+            // The engine is ahead, in its next stage.
+            return Ok(());
+        }
         if let Some(told) = self.told.filter(|_| self.last != Some(items)) {
             told.call_method1("advance", (items,))?;
         }

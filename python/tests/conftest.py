@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import eigenstream
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 GOLDEN = REPOSITORY / "fixtures" / "golden"
 EXAMPLES = REPOSITORY / "python" / "examples"
@@ -127,10 +129,12 @@ def assert_close(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
     assert worst <= tolerance * max(scale, np.finfo(float).tiny), f"{worst} apart, at a scale of {scale}"
 
 
-def run_python(script: str, *arguments: Any, timeout: float = 120) -> str:
-    """Runs a script in a process of its own, with this package."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    command = [sys.executable, "-c", script, *map(str, arguments)]
+def run_python(script: str, *arguments: Any, timeout: float = 120, python: str = sys.executable) -> str:
+    """Runs a script in a process of its own, with this package; another Python has libraries of its own."""
+    package = str(Path(eigenstream.__file__).resolve().parents[1])
+    found = [p for p in sys.path if p] if python == sys.executable else [package]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(found)}
+    command = [python, "-c", script, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -2,12 +2,12 @@
 //!
 //! An OpenBLAS that is older than the processor does not know it, and may take the kernels of one
 //! twenty years older: Debian 12's (0.3.21) multiplies at 14 GF/s on an Intel Xeon of 2024 that can
-//! do 69. What the processor can is asked for, and where OpenBLAS has chosen kernels without vectors
-//! of four doubles it is told to choose again, as `OPENBLAS_CORETYPE` would tell it from outside.
-//! Who has set that variable is obeyed.
+//! do 69. What the processor can is asked for, and where OpenBLAS has chosen kernels without
+//! vectors of four doubles it is told to choose again, as `OPENBLAS_CORETYPE` would tell it from
+//! outside. Who has set that variable is obeyed.
 //!
-//! It is done when the program, or the library that this is a part of, is loaded: no product may run
-//! meanwhile, and all are to be made by the same kernels, which differ in the last digits.
+//! It is done when the program, or the library that this is a part of, is loaded: no product may
+//! run meanwhile, and all are to be made by the same kernels, which differ in the last digits.
 
 /// Called by the loader, after OpenBLAS has chosen: a library is ready before those that need it.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

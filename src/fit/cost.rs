@@ -30,7 +30,7 @@
 //! | all | write | model | 24·k·d; of a kernel 24·n·(d + k) |
 
 use super::basis::BasisWork;
-use super::cost_parts::decomposition;
+use super::cost_parts::{decomposition, sums_text};
 use super::given_labels::factoring;
 use super::kernel_choice::KernelRoute;
 use crate::accumulate::{Accumulate, ClassLimit, FeatureMoments, Gram, LabelSumsKind};
@@ -484,21 +484,6 @@ pub(crate) fn group_bytes(features: u64, covariance: bool, classes: u64) -> u64 
 pub(super) fn with_means(sums: SumsKind) -> SumsKind {
     let nulls = if sums.needs_means() { Nulls::Drop } else { sums.nulls };
     SumsKind { nulls, ..sums }
-}
-
-fn sums_text(sums: &SumsKind) -> String {
-    let d = sums.features;
-    match &sums.labels {
-        None if sums.is_factor() => format!("factors of {d} × {d} products"),
-        None if sums.is_shared() => format!("the {d} × {d} sum of products"),
-        None => format!("sums of {d} × {d} products"),
-        Some(LabelSumsKind::Classes(limit)) => {
-            format!("sums of {} classes × {d} features", limit.classes)
-        }
-        Some(LabelSumsKind::Numbers(map)) => {
-            format!("sums of {} label features × {d} features", map.len())
-        }
-    }
 }
 
 /// The largest number below `most` for which this holds, which it does up to some number.

@@ -3,6 +3,7 @@
 
 use super::cost::Workload;
 use super::options::cores;
+use crate::accumulate::{LabelSumsKind, SumsKind};
 use crate::budget::Phase;
 use crate::source::block_rows;
 use crate::workers::window;
@@ -42,4 +43,20 @@ pub(super) fn decomposition(of: &str, order: u64, bytes: u64) -> Phase {
 /// between them: 9 to 12 MB a core from 1,500 on).
 pub(super) fn blas_bytes(order: u64) -> u64 {
     cores() as u64 * (12 << 20).min(8 * 768 * order)
+}
+
+/// How a plan calls sums.
+pub(super) fn sums_text(sums: &SumsKind) -> String {
+    let d = sums.features;
+    match &sums.labels {
+        None if sums.is_factor() => format!("factors of {d} × {d} products"),
+        None if sums.is_shared() => format!("the {d} × {d} sum of products"),
+        None => format!("sums of {d} × {d} products"),
+        Some(LabelSumsKind::Classes(limit)) => {
+            format!("sums of {} classes × {d} features", limit.classes)
+        }
+        Some(LabelSumsKind::Numbers(map)) => {
+            format!("sums of {} label features × {d} features", map.len())
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! A plan as a page and as JSON: what a fit would do and hold, from metadata alone.
 //!
-//! Options in the page are marked as in notes ([`crate::error::phrase`]): each front end writes them
-//! in its own way.
+//! Options in the page are marked as in notes ([`crate::error::phrase`]): each front end writes
+//! them in its own way.
 
 use crate::budget::{Bytes, Phase};
 use crate::fit::{FormCost, Plan};

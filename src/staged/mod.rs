@@ -3,8 +3,9 @@
 //! Everything is written beside its target under a hidden name, for its owner alone, and locked;
 //! then synced and renamed, with the mode of what it replaces. A dropped stage removes itself; so
 //! does [`exit_on_signals`] before it ends the process, but for files that are complete and that
-//! the same command takes up, and for those that a moment does not suffice for. What a killed process left behind is not locked any more, and the
-//! next run that writes the same target removes it, if it is its own.
+//! the same command takes up, and for those that a moment does not suffice for. What a killed
+//! process left behind is not locked any more, and the next run that writes the same target removes
+//! it, if it is its own.
 //!
 //! | behind `.NAME.eigenstream-` | what it is |
 //! |---|---|
