@@ -179,8 +179,7 @@ fn relatively_robust(
     let mut run = |work: &mut [f64], lwork: c_int, iwork: &mut [c_int], liwork: c_int| {
         let mut info: c_int = 0;
         // SAFETY: a is d × d, vectors k × d, values holds d, support 2k, for the k values from
-        // `first` to n; bounds that range 'I' does not read are numbers all the same; work and
-        // iwork as in divide_and_conquer.
+        // `first` to n (range 'I' reads no other bounds); work and iwork as in divide_and_conquer.
         unsafe {
             lapack_sys::dsyevr_(
                 &jobz,
@@ -213,8 +212,14 @@ fn relatively_robust(
     let (work, lwork) = work_size(name, size[0], 26 * d as u64)?;
     let (iwork, liwork) = work_size(name, f64::from(isize[0]), 10 * d as u64)?;
     run(&mut vec![0.0; work], lwork, &mut vec![0; iwork], liwork)?;
+    all_found(name, found, k)?;
+    Ok((values.slice_move(ndarray::s![..k as usize]), vectors))
+}
+
+/// As many eigenvalues as there are by their order.
+fn all_found(name: &str, found: c_int, k: c_int) -> Result<()> {
     match found == k {
-        true => Ok((values.slice_move(ndarray::s![..k as usize]), vectors)),
+        true => Ok(()),
         false => Err(Error::Internal(format!("LAPACK {name} found {found} of {k} eigenvalues"))),
     }
 }

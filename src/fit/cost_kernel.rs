@@ -22,7 +22,7 @@ const LOOKED_AT: u64 = 24;
 impl Workload {
     /// All rows are read, then compared; of a matrix that is given, read at every product.
     pub(super) fn kernel_rows(&self, kernel: KernelWork, threads: usize) -> Vec<Phase> {
-        let (n, d) = (self.n, self.d);
+        let (n, d, labels) = (self.n, self.d, self.labels.map_or(0, |l| l.shape.vectors));
         // What a first look at a matrix multiplies it with, and finds.
         let (held, what) = match kernel.given {
             true => (LOOKED_AT, format!("{LOOKED_AT} vectors of {n} rows")),
@@ -39,7 +39,6 @@ impl Workload {
         // As read, and as they are compared; or the blocks of a matrix that is read again.
         let blocks = self.blocks_in_flight(readers);
         let rows = if kernel.given { blocks } else { all.saturating_mul(2) };
-        let labels = self.labels.map_or(0, |l| l.shape.vectors);
         let products = match kernel.route {
             KernelRoute::Supervised if labels > 0 => Phase::new("products")
                 .hold("rows", rows)
