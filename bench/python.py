@@ -2,7 +2,7 @@
 
     python.py DATA [CASES WHOSE NAME HAS THIS]
 
-Each call has a process of its own, which makes the data, then makes the call three times. Calls of one case take turns.
+Each of them has a process of its own, which makes the data, then makes the call three times.
 Time is the best call's; memory is what the process held during it beyond what it held before (the array, the libraries).
 DATA is where bench/gen.py has made `tall`. Prints a Markdown table, and writes it into docs/python.md.
 """
@@ -20,7 +20,7 @@ ROUNDS = 3
 
 #: case → (data, [(who, what of theirs ours is compared with at most, or None)])
 CASES = {
-    "fit, 4M × 64 f64 array, k = 10": ("tall", [("eigenstream", None), ("sklearn covariance_eigh", 0.5), ("sklearn full", None)]),
+    "fit, 4M × 64 f64 array, k = 10": ("tall", [("eigenstream", None), ("sklearn covariance_eigh", 0.5)]),
     "transform, the same": ("tall", [("eigenstream transform", None), ("sklearn transform", 0.5)]),
     "fit, 4M × 64 f64 Parquet, k = 10": ("files", [("eigenstream files", None), ("pyarrow + sklearn covariance_eigh", 0.5)]),
     "fit, 300k × 768 f32 array, k = 64": ("embed", [
