@@ -5,7 +5,7 @@ use crate::errors::OrRaise;
 use crate::options::{Options, misuse};
 use crate::plan::PyPlan;
 use crate::running::{Leaves, run};
-use crate::scores::MatrixSink;
+use crate::scores::{MatrixSink, Number, width};
 use crate::tables::PyTable;
 use eigenstream::{Layout, Model, Reconstruct, Transform};
 use ndarray::Array2;
@@ -62,9 +62,6 @@ pub(crate) fn plan(
         Ok(PyPlan::of(&plan))
     })
 }
-
-/// Scores or rows as a matrix.
-type Numbers = Array2<f64>;
 
 #[pymethods]
 impl PyModel {
@@ -192,8 +189,7 @@ impl PyModel {
         options: &Bound<'_, PyDict>,
         told: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let numbers = self.matrix(py, table, what, options, told)?;
-        Ok(numbers.into_pyarray(py))
+        Ok(self.matrix(py, table, what, options, told)?.into_pyarray(py))
     }
 
     /// The same in singles.
@@ -206,14 +202,7 @@ impl PyModel {
         options: &Bound<'_, PyDict>,
         told: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let (pass, table, model) = (pass(what, options)?, table.table.clone(), self.model.clone());
-        let numbers = run(py, told, Leaves::Nothing, move |listener| {
-            let mut numbers = Array2::zeros((0, 0));
-            let plan = pass.plan(&model, &*table)?;
-            plan.run(MatrixSink::<f32>::new(&mut numbers, table.rows()), listener)?;
-            Ok(numbers)
-        })?;
-        Ok(numbers.into_pyarray(py))
+        Ok(self.matrix(py, table, what, options, told)?.into_pyarray(py))
     }
 
     /// Record batches, all of them in memory.
@@ -276,19 +265,20 @@ impl PyModel {
 }
 
 impl PyModel {
-    fn matrix(
+    /// What comes out of a second pass, as one matrix.
+    fn matrix<T: Number>(
         &self,
         py: Python<'_>,
         table: &PyTable,
         what: &str,
         options: &Bound<'_, PyDict>,
         told: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Numbers> {
+    ) -> PyResult<Array2<T>> {
         let (pass, table, model) = (pass(what, options)?, table.table.clone(), self.model.clone());
         run(py, told, Leaves::Nothing, move |listener| {
-            let mut numbers = Array2::zeros((0, 0));
             let plan = pass.plan(&model, &*table)?;
-            plan.run(MatrixSink::<f64>::new(&mut numbers, table.rows()), listener)?;
+            let mut numbers = Array2::zeros((table.rows() as usize, width(plan.schema())));
+            plan.run(MatrixSink::new(&mut numbers), listener)?;
             Ok(numbers)
         })
     }

@@ -2,11 +2,11 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float32Type, Float64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, RecordBatch};
 use arrow_buffer::ArrowNativeType;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Schema};
 use eigenstream::{Error, Result, Sink};
-use ndarray::{Array2, Axis, LinalgScalar, s};
+use ndarray::{Array2, LinalgScalar, s};
 
 /// Numbers that batches may have.
 pub(crate) trait Number: ArrowNativeType + LinalgScalar {
@@ -25,35 +25,38 @@ impl Number for f32 {
     const NONE: f32 = f32::NAN;
 }
 
-/// Fills a matrix of at most so many rows.
+/// Numbers of a row of these columns.
+pub(crate) fn width(schema: &Schema) -> usize {
+    schema.fields().iter().map(|field| column_width(field.data_type())).sum()
+}
+
+fn column_width(column: &DataType) -> usize {
+    match column {
+        DataType::FixedSizeList(_, width) => *width as usize,
+        _ => 1,
+    }
+}
+
+/// Fills a matrix, which is cut to the rows that come.
 pub(crate) struct MatrixSink<'a, T> {
     matrix: &'a mut Array2<T>,
-    most: usize,
     rows: usize,
 }
 
 impl<'a, T: Number> MatrixSink<'a, T> {
-    pub(crate) fn new(matrix: &'a mut Array2<T>, most: u64) -> MatrixSink<'a, T> {
-        MatrixSink { matrix, most: most as usize, rows: 0 }
+    pub(crate) fn new(matrix: &'a mut Array2<T>) -> MatrixSink<'a, T> {
+        MatrixSink { matrix, rows: 0 }
     }
 }
 
 impl<T: Number> Sink for MatrixSink<'_, T> {
     fn write(&mut self, _input: usize, batch: RecordBatch) -> Result<()> {
-        let width = |c: &ArrayRef| match c.data_type() {
-            DataType::FixedSizeList(_, width) => *width as usize,
-            _ => 1,
-        };
-        if self.matrix.ncols() == 0 {
-            let columns = batch.columns().iter().map(width).sum();
-            *self.matrix = Array2::zeros((self.most, columns));
-        }
         let rows = self.rows..self.rows + batch.num_rows();
         self.rows = rows.end;
         let mut target = self.matrix.slice_mut(s![rows, ..]);
         let mut first = 0;
         for column in batch.columns() {
-            let width = width(column);
+            let width = column_width(column.data_type());
             let list = matches!(column.data_type(), DataType::FixedSizeList(..));
             let values = if list { column.as_fixed_size_list().values() } else { column };
             let Some(values) = values.as_primitive_opt::<T::Arrow>() else {
@@ -79,10 +82,11 @@ impl<T: Number> Sink for MatrixSink<'_, T> {
     }
 
     fn finish(self) -> Result<()> {
-        if self.rows < self.matrix.nrows() {
-            let kept = self.matrix.slice_axis(Axis(0), (..self.rows).into()).to_owned();
-            *self.matrix = kept;
-        }
+        let columns = self.matrix.ncols();
+        let (mut numbers, _) = std::mem::take(self.matrix).into_raw_vec_and_offset();
+        numbers.truncate(self.rows * columns);
+        let cut = Array2::from_shape_vec((self.rows, columns), numbers);
+        *self.matrix = cut.map_err(|e| Error::Internal(format!("a matrix of scores: {e}")))?;
         Ok(())
     }
 }

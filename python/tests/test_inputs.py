@@ -467,3 +467,10 @@ print(peak_mb())
     once, ten_times = (float(run_python(script, tmp_path, times)) for times in (1, 10))
     # Ten times the scores would be 64 MB, and ten times the rows 128 MB.
     assert ten_times < once + 30
+
+
+def test_scores_of_no_row_have_their_columns() -> None:
+    rows = np.random.default_rng(0).normal(size=(30, 3))
+    model = es.fit(rows, n_components=2, nulls="drop")
+    with pytest.warns(es.EigenstreamWarning, match="4 rows of 4 dropped"):
+        assert model.transform(np.full((4, 3), np.nan)).shape == (0, 2)

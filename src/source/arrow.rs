@@ -20,7 +20,7 @@ use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, FixedSizeListArray, PrimitiveArray, RecordBatch,
 };
 use arrow_buffer::ScalarBuffer;
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 use ndarray::Array2;
 use std::ops::Range;
 use std::path::Path;
@@ -71,12 +71,7 @@ impl ArrowTable {
 
     /// The same with one more column: labels or weights beside a matrix.
     pub fn with_column(self, name: &str, values: ArrayRef) -> Result<ArrowTable> {
-        let rows = self.rows() as usize;
-        if values.len() != rows {
-            let problem = format!("has {} rows where the table has {rows}", values.len());
-            return Err(Error::data(Place::file(NAME).column(name), problem));
-        }
-        let field = Arc::new(Field::new(name, values.data_type().clone(), true));
+        let field = field_beside(name, &values, self.rows() as usize)?;
         let fields = self.schema.fields().iter().cloned().chain([field]).collect::<Vec<_>>();
         let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
         let mut first = 0;
@@ -107,6 +102,34 @@ impl ArrowTable {
     fn source(&self, request: ReadRequest) -> ArrowSource<'_> {
         ArrowSource { table: self, request }
     }
+}
+
+/// The field of a column that is put beside so many rows.
+pub(super) fn field_beside(name: &str, values: &ArrayRef, rows: usize) -> Result<FieldRef> {
+    if values.len() == rows {
+        return Ok(Arc::new(Field::new(name, values.data_type().clone(), true)));
+    }
+    let problem = format!("has {} rows where the table has {rows}", values.len());
+    Err(Error::data(Place::file(NAME).column(name), problem))
+}
+
+/// The width of a vector column of rows in memory, which have told it when the table was made:
+/// asked only where all of them are null.
+pub(super) fn known_width(table: &dyn Table, column: &str) -> Result<usize> {
+    match table.kind(column) {
+        Some(ColumnKind::Vector(_, Some(width))) => Ok(*width),
+        _ => Err(numbers::all_null(table.place(), column)),
+    }
+}
+
+/// Bytes of an array's rows: a slice does not count what it is a slice of.
+pub(super) fn array_bytes(array: &ArrayRef) -> u64 {
+    array.to_data().get_slice_memory_size().unwrap_or(0) as u64
+}
+
+/// Bytes of a row of columns that take so many in all rows, about; 0 without columns.
+pub(super) fn kept_row(bytes: u64, rows: u64) -> u64 {
+    if bytes == 0 { 0 } else { bytes / rows.max(1) + 8 }
 }
 
 /// What the columns of a schema are; the width of lists where a row tells it.
@@ -270,12 +293,8 @@ impl Table for ArrowTable {
         all.map(|(_, column)| column.name.clone()).collect()
     }
 
-    /// Asked only where all rows are null: the others have told when the table was made.
     fn vector_width(&self, column: &str) -> Result<usize> {
-        match self.kind(column) {
-            Some(ColumnKind::Vector(_, Some(width))) => Ok(*width),
-            _ => Err(numbers::all_null(self.place(), column)),
-        }
+        known_width(self, column)
     }
 
     fn read(&self, request: &ReadRequest) -> Result<Box<dyn Source + '_>> {
@@ -284,7 +303,7 @@ impl Table for ArrowTable {
 
     fn cost(&self, request: &ReadRequest) -> Result<ReadCost> {
         let kept: u64 = request.keep.iter().flatten().map(|name| self.column_bytes(name)).sum();
-        let kept_row = if kept == 0 { 0 } else { kept / self.rows().max(1) + 8 };
+        let kept_row = kept_row(kept, self.rows());
         let row_bytes = 8 * request.features.len() as u64;
         Ok(ReadCost { units: self.units.len(), kept_row, row_bytes, ..ReadCost::default() })
     }
@@ -306,7 +325,7 @@ impl ArrowTable {
         let all = all_fields(self.schema.fields());
         let Some(column) = all.iter().find(|c| c.name == name) else { return 0 };
         let arrays = self.batches.iter().filter_map(|batch| column.array(batch));
-        arrays.map(|c| c.to_data().get_slice_memory_size().unwrap_or(0) as u64).sum()
+        arrays.map(|array| array_bytes(&array)).sum()
     }
 }
 

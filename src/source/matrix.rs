@@ -5,10 +5,13 @@
 //! byte. Held: per open unit one block, and a copy of its rows in C order. (A matrix in C order
 //! needs no copy: [`super::ArrowTable`].)
 
-use super::arrow::{MATRIX_COLUMN, NAME, batch_bytes, column_infos, of_matrix, row_units};
+use super::arrow::{
+    MATRIX_COLUMN, NAME, array_bytes, batch_bytes, column_infos, field_beside, kept_row,
+    known_width, of_matrix, row_units,
+};
 use super::batch_reader::{BatchReader, batch_of};
 use super::nested::all_fields;
-use super::table::{ColumnInfo, ColumnKind, ReadCost, ReadRequest, Table};
+use super::table::{ColumnInfo, ReadCost, ReadRequest, Table};
 use super::{Block, Source, Unit, block_rows, numbers};
 use crate::error::{Error, Place, Result};
 use arrow_array::types::{Float32Type, Float64Type};
@@ -136,12 +139,7 @@ impl MatrixTable {
 
     /// The same with one more column: labels or weights.
     pub fn with_column(&self, name: &str, values: ArrayRef) -> Result<MatrixTable> {
-        let rows = self.matrix.numbers().dim().0;
-        if values.len() != rows {
-            let problem = format!("has {} rows where the table has {rows}", values.len());
-            return Err(Error::data(Place::file(NAME).column(name), problem));
-        }
-        let field = Arc::new(Field::new(name, values.data_type().clone(), true));
+        let field = field_beside(name, &values, self.matrix.numbers().dim().0)?;
         let beside = self.beside.iter().cloned().chain([(field, values)]).collect();
         Ok(MatrixTable::of(self.matrix.clone(), self.named, self.fields.clone(), beside))
     }
@@ -206,10 +204,7 @@ impl Table for MatrixTable {
     }
 
     fn vector_width(&self, column: &str) -> Result<usize> {
-        match self.kind(column) {
-            Some(ColumnKind::Vector(_, Some(width))) => Ok(*width),
-            _ => Err(numbers::all_null(self.place(), column)),
-        }
+        known_width(self, column)
     }
 
     fn read(&self, request: &ReadRequest) -> Result<Box<dyn Source + '_>> {
@@ -219,11 +214,7 @@ impl Table for MatrixTable {
     fn cost(&self, request: &ReadRequest) -> Result<ReadCost> {
         let kept = request.keep.iter().flatten();
         let kept = kept.filter_map(|name| self.beside.iter().find(|(f, _)| f.name() == name));
-        let bytes = |(_, array): &(FieldRef, ArrayRef)| {
-            array.to_data().get_slice_memory_size().unwrap_or(0) as u64
-        };
-        let kept: u64 = kept.map(bytes).sum();
-        let kept_row = if kept == 0 { 0 } else { kept / self.rows().max(1) + 8 };
+        let kept_row = kept_row(kept.map(|(_, array)| array_bytes(array)).sum(), self.rows());
         // The rows in C order, and the block they become.
         let row_bytes = 16 * request.features.len() as u64;
         Ok(ReadCost { units: self.units.len(), kept_row, row_bytes, ..ReadCost::default() })
