@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::kernel::Comparer;
 use crate::sink::Compression;
 use crate::sink::parquet::{group_rows, writer_bytes};
-use crate::source::{ReadLimit, block_rows};
+use crate::source::{LIST_VALUE, ReadLimit, block_rows};
 use crate::words::megabytes;
 use crate::workers::{Crew, window};
 
@@ -77,15 +77,20 @@ impl ApplyPlan<'_, '_> {
         let queues = (crew.queue..=whole.max(crew.queue)).rev();
         let fits = |crew: &Crew| self.ledger(&streaming, *crew).peak_bytes() <= half;
         let longer = queues.map(|queue| Crew { queue, ..crew }).find(fits).unwrap_or(crew);
-        let block = block_rows(self.request.features.len()) as u64;
-        let pages = self.read.columns.saturating_add(block.saturating_mul(self.read.kept_row));
-        Ok((longer, ReadLimit::of(&budget, peak, pages, crew.threads).halved()))
+        let texts = self.block_rows().saturating_mul(self.read.kept_row);
+        let pages = self.read.columns.saturating_add(texts);
+        let limit = ReadLimit::of(&budget, peak, pages, crew.threads).halved();
+        Ok((longer, ReadLimit { kept_values: self.read.kept_values, ..limit }))
+    }
+
+    /// Rows that are decoded at a time.
+    fn block_rows(&self) -> u64 {
+        let read = self.read.row_elements.saturating_add(self.read.kept_values);
+        block_rows(read.max(self.request.features.len() as u64) as usize) as u64
     }
 
     fn streaming(&self, kind: PieceKind) -> Streaming {
-        let d = self.request.features.len();
-        let elements = self.read.row_elements.max(d as u64);
-        let block = block_rows(elements as usize) as u64;
+        let (d, block) = (self.request.features.len(), self.block_rows());
         let (writers, piece_name, piece_rows) = match kind {
             PieceKind::Batch => (0, "batches that wait", block),
             PieceKind::RowGroup(compression) => {
@@ -95,15 +100,18 @@ impl ApplyPlan<'_, '_> {
             }
         };
         // As decoded, dense, and scaled.
-        let decoded = 16 * d as u64 + self.read.row_bytes;
+        let lists = LIST_VALUE.saturating_mul(self.read.kept_values);
+        let decoded = (16 * d as u64 + self.read.row_bytes).saturating_add(lists);
         // Complete rows by themselves, and what is computed of them.
         let complete = match self.nulls.keeps_rows() {
-            true => 8 * d as u64 + self.row_bytes,
+            true => self.row_bytes.saturating_add(8 * d as u64),
             false => 0,
         };
+        let written = self.row_bytes.saturating_mul(3);
+        let each = decoded.saturating_add(written).saturating_add(complete);
         Streaming {
             model: self.model_bytes(),
-            block: block.saturating_mul(decoded + 3 * self.row_bytes + complete),
+            block: block.saturating_mul(each),
             writers,
             piece_name,
             piece: piece_rows.saturating_mul(self.row_bytes),

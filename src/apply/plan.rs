@@ -257,7 +257,7 @@ impl<'m, 't> ApplyPlan<'m, 't> {
             deviations: output.deviations,
             nulls: output.nulls,
             schema: columns.schema(),
-            row_bytes: read.kept_row + columns.computed_bytes(),
+            row_bytes: read.kept_row.saturating_add(columns.computed_bytes()),
             columns,
             read,
             notes,

@@ -155,7 +155,8 @@ impl Dataset {
     /// What may be decoded before there is a plan.
     pub(super) fn limit(&self) -> ReadLimit {
         let (planned, spare) = (0, self.memory.saturating_sub(PROGRAM_BYTES));
-        ReadLimit { planned, spare, threads: 1, shares: 1, budget: self.memory }
+        let budget = self.memory;
+        ReadLimit { planned, spare, threads: 1, shares: 1, budget, kept_values: 0 }
     }
 
     /// Rows of all files.

@@ -82,6 +82,7 @@ pub(crate) use nested::field_by_name;
 pub(crate) use prepare::Prepare;
 pub(crate) use spool::{Spool, Storage};
 pub(crate) use table::place_of;
+pub(crate) use unit_memory::LIST_VALUE;
 
 use crate::error::{Place, Result};
 

@@ -17,7 +17,7 @@ use super::page_reader::RowGroups;
 use super::partitions::PartitionKeys;
 use super::pread::Pread;
 use super::table::{InputInfo, ReadRequest};
-use super::unit_memory::{RowValues, UnitMemory};
+use super::unit_memory::UnitMemory;
 use super::{Source, UNIT_ROWS, Unit, block_rows, numbers};
 use crate::error::{Error, Place, Result};
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReader;
@@ -70,11 +70,8 @@ impl ParquetSource {
     }
 
     /// Values of a row in columns of lists.
-    fn row_values(&self) -> RowValues {
-        match self.request.keep.iter().flatten().next() {
-            None => RowValues::Vectors(self.request.features.row_elements()),
-            Some(_) => RowValues::Any,
-        }
+    fn row_values(&self) -> u64 {
+        self.request.features.row_elements().saturating_add(self.request.limit.kept_values)
     }
 
     /// Opens a file for blocks of so many rows; its footer is parsed once for some units.
@@ -131,7 +128,7 @@ impl Source for ParquetSource {
     fn blocks(&self, unit: usize) -> Result<Box<dyn Iterator<Item = Result<Block>> + '_>> {
         let (row_groups, unit) = (&self.cut.row_groups[unit], &self.cut.units[unit]);
         let info = &self.files[unit.input];
-        let rows = block_rows(self.request.features.row_elements() as usize);
+        let rows = block_rows(self.row_values() as usize);
         let (file, footer) = self.open(unit.input, rows)?;
         let file = Arc::new(file);
         let (request, keys) = (&self.request, &*self.keys);
@@ -359,7 +356,7 @@ fn width_in(dataset: &Dataset, info: &InputInfo, column: &str) -> Result<Option<
     let FileColumn { path, leaves, .. } = columns.column(at);
     let path = path.to_vec();
     let mask = ProjectionMask::leaves(footer.arrow.parquet_schema(), leaves);
-    let memory = Arc::new(UnitMemory::new(dataset.limit(), WIDTH_ROWS, RowValues::Vectors(0)));
+    let memory = Arc::new(UnitMemory::new(dataset.limit(), WIDTH_ROWS, 0));
     let file = Arc::new(Pread { file: Arc::new(file), len: info.size, memory });
     let groups = 0..footer.arrow.metadata().num_row_groups();
     let reader = guarded(&info.path, None, UNREADABLE, || {

@@ -9,6 +9,7 @@ use super::pages::{self, PageSize};
 use super::parquet::{FOOTERS_KEPT, units};
 use super::table::{ReadCost, ReadRequest};
 use crate::error::{Error, Result};
+use ::parquet::basic::Type;
 use ::parquet::file::metadata::ColumnChunkMetaData;
 use std::collections::HashSet;
 use std::fs::File;
@@ -35,7 +36,8 @@ pub(super) fn of_dataset(dataset: &Dataset, request: &ReadRequest) -> Result<Rea
     let kept = request.keep.iter().flatten().map(String::as_str);
     let kept: HashSet<usize> = kept.flat_map(leaves).collect();
     let row_group = footer.arrow.metadata().row_group(group);
-    let (mut columns, mut largest, mut kept_bytes) = (0u64, 0u64, 0u64);
+    let (mut columns, mut largest) = (0u64, 0u64);
+    let mut passed = Passed::default();
     for leaf in 0..schema.num_columns() {
         let chunk = row_group.column(leaf);
         // One that is a feature and kept has two decoders.
@@ -46,18 +48,45 @@ pub(super) fn of_dataset(dataset: &Dataset, request: &ReadRequest) -> Result<Rea
             largest = largest.max(passing);
         }
         if kept.contains(&leaf) {
-            kept_bytes = kept_bytes.saturating_add(chunk.uncompressed_size().max(0) as u64);
+            passed.add(chunk);
         }
     }
     let rows = row_group.num_rows().max(1) as u64;
-    let kept_row = if kept.is_empty() { 0 } else { kept_bytes / rows + 8 };
+    let kept_row = if kept.is_empty() { 0 } else { passed.bytes / rows + 8 };
+    let kept_values = passed.list_values.div_ceil(rows);
     let parsed = dataset.files.len().min(FOOTERS_KEPT) as u64 + 1;
     let names = NAME_BYTES * footer.arrow.schema().fields().len() as u64;
     let footers = (footer.size_in_memory() + names) * parsed + names;
     let columns = columns.saturating_add(largest);
     let features = &request.features;
     let (row_elements, row_bytes) = (features.row_elements(), decoded_row(features));
-    Ok(ReadCost { footers, columns, kept_row, row_elements, row_bytes, ..cost })
+    Ok(ReadCost { footers, columns, kept_row, kept_values, row_elements, row_bytes, ..cost })
+}
+
+/// What the columns that are passed through hold when they are decoded.
+#[derive(Default)]
+struct Passed {
+    bytes: u64,
+    /// Values of lists.
+    list_values: u64,
+}
+
+impl Passed {
+    /// Values of a fixed width have it, however few bytes say them all.
+    fn add(&mut self, chunk: &ColumnChunkMetaData) {
+        let values = chunk.num_values().max(0) as u64;
+        let width = match chunk.column_type() {
+            Type::BOOLEAN => 1,
+            Type::INT32 | Type::FLOAT | Type::BYTE_ARRAY => 4,
+            Type::INT64 | Type::DOUBLE | Type::INT96 => 8,
+            Type::FIXED_LEN_BYTE_ARRAY => chunk.column_descr().type_length().max(1) as u64,
+        };
+        let stored = chunk.uncompressed_size().max(0) as u64;
+        self.bytes = self.bytes.saturating_add(stored.max(values.saturating_mul(width)));
+        if chunk.column_descr().max_rep_level() > 0 {
+            self.list_values = self.list_values.saturating_add(values);
+        }
+    }
 }
 
 /// Bytes that reading a column chunk takes.

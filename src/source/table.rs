@@ -345,6 +345,8 @@ pub struct ReadCost {
     pub unit_rows: u64,
     /// Bytes of a row of the columns passed through, about.
     pub kept_row: u64,
+    /// Numbers of a row in lists that are passed through, as footers have them.
+    pub kept_values: u64,
     /// Numbers that are decoded of a row, where they are more than its features: blocks have as
     /// many rows as suit the larger number.
     pub row_elements: u64,
@@ -360,6 +362,7 @@ impl Default for ReadCost {
             units: 0,
             unit_rows: UNIT_ROWS,
             kept_row: 0,
+            kept_values: 0,
             row_elements: 0,
             row_bytes: 0,
         }
@@ -380,12 +383,15 @@ pub struct ReadLimit {
     pub shares: u64,
     /// The memory that was planned for.
     pub budget: u64,
+    /// Numbers of a row in kept lists that were planned for ([`ReadCost::kept_values`]).
+    pub kept_values: u64,
 }
 
 /// None: nothing was planned.
 impl Default for ReadLimit {
     fn default() -> ReadLimit {
-        ReadLimit { planned: u64::MAX, spare: 0, threads: 1, shares: 1, budget: u64::MAX }
+        let planned = u64::MAX;
+        ReadLimit { planned, spare: 0, threads: 1, shares: 1, budget: u64::MAX, kept_values: 0 }
     }
 }
 
@@ -394,7 +400,7 @@ impl ReadLimit {
     pub(crate) fn of(budget: &Budget, peak: u64, planned: u64, threads: usize) -> ReadLimit {
         let budget = budget.bytes.0;
         let (spare, threads) = (budget.saturating_sub(peak), threads.max(1) as u64);
-        ReadLimit { planned, spare, threads, shares: threads, budget }
+        ReadLimit { planned, spare, threads, shares: threads, budget, kept_values: 0 }
     }
 
     /// Leaves half of what is free to something else.

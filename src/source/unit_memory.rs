@@ -21,20 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// made of repetitions.
 const FREE_VALUES: u64 = 1 << 20;
 
-/// The same of lists that are no vectors, whose lengths nobody knows before they are read.
-const FREE_KEPT_VALUES: u64 = 1 << 24;
-
 /// Bytes of a value of a list while it is decoded: two levels, and a number that may be missing.
-const LIST_VALUE: u64 = 12;
-
-/// How many values a row may have in columns of lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RowValues {
-    /// Those of the vectors that are read, and no others.
-    Vectors(u64),
-    /// Any number, of a column that is kept.
-    Any,
-}
+pub(crate) const LIST_VALUE: u64 = 12;
 
 /// The bytes of one unit that is being decoded.
 #[derive(Debug)]
@@ -42,7 +30,8 @@ pub(super) struct UnitMemory {
     limit: ReadLimit,
     /// Rows of a block at most.
     rows: u64,
-    row_values: RowValues,
+    /// Values of a row in lists, as planned.
+    row_values: u64,
     /// Values of lists in the pages that were read for the block in the making.
     listed: AtomicU64,
     /// Pages and dictionaries of all columns.
@@ -62,7 +51,7 @@ struct Refusal {
 
 impl UnitMemory {
     /// For blocks of so many rows.
-    pub(super) fn new(limit: ReadLimit, rows: usize, row_values: RowValues) -> UnitMemory {
+    pub(super) fn new(limit: ReadLimit, rows: usize, row_values: u64) -> UnitMemory {
         UnitMemory {
             limit,
             rows: rows as u64,
@@ -90,10 +79,7 @@ impl UnitMemory {
     pub(super) fn more_list_values(&self, values: u64) -> u64 {
         let all = self.listed.load(Relaxed).saturating_add(values);
         self.listed.store(all, Relaxed);
-        let free = match self.row_values {
-            RowValues::Vectors(each) => self.rows.saturating_mul(each).saturating_add(FREE_VALUES),
-            RowValues::Any => return values.saturating_sub(FREE_KEPT_VALUES) * LIST_VALUE,
-        };
+        let free = self.rows.saturating_mul(self.row_values).saturating_add(FREE_VALUES);
         all.saturating_sub(free).saturating_mul(LIST_VALUE)
     }
 
@@ -154,8 +140,9 @@ mod tests {
             threads: 2,
             shares: 2,
             budget: 100_000_000,
+            kept_values: 0,
         };
-        let memory = UnitMemory::new(limit, 10, RowValues::Vectors(3));
+        let memory = UnitMemory::new(limit, 10, 3);
         let ask = |bytes| memory.ask(bytes, || "x".into(), || "a page of 30.0 MB".into());
         assert!(ask(15_000_000).is_ok());
         memory.replace(0, 15_000_000);
@@ -168,9 +155,6 @@ mod tests {
         assert_eq!(memory.more_list_values(5), 5 * LIST_VALUE);
         memory.next_block();
         assert_eq!(memory.more_list_values(5), 0);
-        let kept = UnitMemory::new(limit, 10, RowValues::Any);
-        assert_eq!(kept.more_list_values(FREE_KEPT_VALUES), 0);
-        assert_eq!(kept.more_list_values(1 + FREE_KEPT_VALUES), LIST_VALUE);
         let said = memory.refusal(Path::new("f"), 3).unwrap().to_string();
         assert_eq!(
             said,
