@@ -5,7 +5,7 @@ use crate::errors::OrRaise;
 use crate::options::{Options, misuse};
 use crate::plan::PyPlan;
 use crate::running::{Leaves, run};
-use crate::scores::{MatrixSink, Number, width};
+use crate::scores::{self, MatrixSink, Number, width};
 use crate::tables::PyTable;
 use eigenstream::{Layout, Model, Reconstruct, Transform};
 use ndarray::Array2;
@@ -277,7 +277,7 @@ impl PyModel {
         let (pass, table, model) = (pass(what, options)?, table.table.clone(), self.model.clone());
         run(py, told, Leaves::Nothing, move |listener| {
             let plan = pass.plan(&model, &*table)?;
-            let mut numbers = Array2::zeros((table.rows() as usize, width(plan.schema())));
+            let mut numbers = scores::room((table.rows() as usize, width(plan.schema())));
             plan.run(MatrixSink::new(&mut numbers), listener)?;
             Ok(numbers)
         })
