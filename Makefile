@@ -2,7 +2,7 @@
 
 LOAD = -- --include-ignored --nocapture --test-threads 1 soak fifty_kills races
 
-.PHONY: demo test test-slow test-python wheel check bench bench-python fuzz fuzz-guided soak setup
+.PHONY: demo test test-slow test-python test-spark wheel check bench bench-python fuzz fuzz-guided soak setup
 
 # Builds the tests in sight, runs them, and tells at the end which could not run on this machine.
 define run_tests
@@ -51,6 +51,13 @@ test-python: setup
 	cargo build
 	@env=$$(scripts/python-env) && export EIGENSTREAM_BIN=$$(realpath $${CARGO_TARGET_DIR:-target})/debug/eigenstream; \
 	cd python && $$(cd .. && realpath $$env)/bin/python -m pytest
+
+# The package on Spark: two executors, Spark Connect, Sail, and shards by other schedulers.
+test-spark: setup
+	cargo build
+	@env=$$(scripts/spark-env) && export EIGENSTREAM_BIN=$$(realpath $${CARGO_TARGET_DIR:-target})/debug/eigenstream; \
+	export EIGENSTREAM_SAIL=$$(realpath $$env-sail)/bin/python; \
+	cd python && $$(cd .. && realpath $$env)/bin/python -m pytest spark_tests
 
 # A wheel with OpenBLAS in it, for CPython from 3.9 on, in target/wheels.
 wheel: setup

@@ -93,6 +93,14 @@ pub enum Error {
         problem: String,
     },
 
+    /// A pass that others are to make before a fit can go on.
+    PassWanted {
+        /// Which, counted from 1.
+        pass: usize,
+        /// The file that says what is wanted.
+        operand: PathBuf,
+    },
+
     /// The listener asked to stop. No result was written; a checkpoint that was asked for stays.
     Cancelled,
 
@@ -236,6 +244,10 @@ impl Error {
             ),
             Error::Unconverged(iteration) => iteration.sentence(),
             Error::Model { path, problem } => format!("{}: {problem}", path.display()),
+            Error::PassWanted { pass, operand } => format!(
+                "pass {pass} is wanted: make all shards of it from {}, then run this again",
+                operand.display()
+            ),
             Error::Cancelled => "stopped before it was done; no result was written".into(),
             Error::Internal(what) => {
                 format!("{what} (this is a bug in eigenstream, please report it)")
@@ -243,10 +255,12 @@ impl Error {
         }
     }
 
-    /// 2 for misuse, 1 for everything else.
+    /// 2 for misuse, 75 for a fit that waits for a pass of others, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Misuse(_) | Error::UnknownColumn { .. } => 2,
+            // EX_TEMPFAIL: run again later.
+            Error::PassWanted { .. } => 75,
             _ => 1,
         }
     }

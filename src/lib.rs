@@ -88,6 +88,8 @@ mod pass;
 
 mod collect;
 
+mod product;
+
 mod fit;
 
 mod state;
@@ -128,6 +130,7 @@ pub use model::{
     Model, NullReport, PreimageReport, Projection, ScoringReport, Selection, Weight,
 };
 pub use note::{Level, Note};
+pub use product::{PassAbout, PassSums, Passes};
 pub use sink::{Compression, ParquetOutput, Sink};
 pub use solve::rules::{Components, RuleAnswer};
 pub use solve::scoring::{Keep, Score};
@@ -137,13 +140,13 @@ pub use source::{
     ArrowTable, Block, Class, ClassValue, ColumnInfo, ColumnKind, ColumnOrigin, ColumnSelection,
     Dataset, Difference, FeatureColumn, Features, FileStamp, InputInfo, LabelRead, LabelRequest,
     Labels, MatrixOwner, MatrixTable, MatrixView, MissingCell, Nulls, OpenedReader, Precision,
-    ReadCost, ReadLimit, ReadRequest, ReaderTable, Source, Table, Tally, Unit, Values, WholeLabels,
-    WidenedColumn, matrix_batch,
+    ReadCost, ReadLimit, ReadRequest, ReaderTable, Shard, Source, Table, Tally, Unit, Values,
+    WholeLabels, WidenedColumn, matrix_batch,
 };
 pub use staged::Waiting;
 pub use state::{
     About, Checkpoint, CheckpointProgress, FoldChoice, Group, GroupStates, Scan, ScanPlan, State,
-    StateFile, StateLabels, Statistics,
+    StateFile, StateHsic, StateLabels, Statistics,
 };
 
 pub use workers::{caught, record_panics};

@@ -32,6 +32,7 @@ mod readme;
 mod residuals;
 mod row_nulls;
 mod rules;
+mod shards;
 mod skips;
 mod soak;
 mod states;

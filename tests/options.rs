@@ -47,6 +47,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("model", &["basis"]),
     ("no-center", &[]),
     ("no-wait", &[]),
+    ("passes", &["pw"]),
     ("permutations", &["3"]),
     ("prefix", &["pc"]),
     ("preimage", &["ridge"]),
@@ -58,6 +59,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("score-threshold", &["0.01"]),
     ("scores-out", &["scores.parquet"]),
     ("seed", &["0"]),
+    ("shard", &["1/1"]),
     ("sigma", &["1"]),
     ("skip-known", &[]),
     ("standardize", &[]),
@@ -136,9 +138,9 @@ const RUNS: &[(&str, &str)] = &[
         "fit d.parquet -o m",
         "basis checkpoint components form method no-center skip-known standardize state",
     ),
-    ("scan d.parquet -o st", "by checkpoint folds for label"),
-    ("scan d.parquet -o st --label y", "by checkpoint classes folds"),
-    ("scan d.parquet -o st --label s", "by checkpoint folds"),
+    ("scan d.parquet -o st", "by checkpoint folds for label shard"),
+    ("scan d.parquet -o st --label y", "by checkpoint classes folds shard"),
+    ("scan d.parquet -o st --label s", "by checkpoint folds shard"),
     ("solve base.state -o m", "components form method no-center standardize"),
     (
         "solve base.state -o m --method spca",
@@ -157,8 +159,11 @@ const RUNS: &[(&str, &str)] = &[
         "hsic d.parquet --label y --kernel rbf --landmarks 9",
         "classes gamma label-kernel landmark-choice model permutations seed sigma standardize",
     ),
-    ("transform basis d.parquet -o o.parquet", "components diagnostics layout prefix residuals"),
-    ("transform kernel d.parquet -o o.parquet", "components diagnostics layout prefix"),
+    (
+        "transform basis d.parquet -o o.parquet",
+        "components diagnostics layout prefix residuals shard",
+    ),
+    ("transform kernel d.parquet -o o.parquet", "components diagnostics layout prefix shard"),
     ("reconstruct basis d.parquet -o o.parquet", "components"),
     ("reconstruct basis sc.parquet --from-scores -o o.parquet", "components prefix"),
     ("reconstruct kernel d.parquet --preimage fixed-point -o o.parquet", "components"),
@@ -217,7 +222,7 @@ fn is_told(dir: &Workdir, run: &str, option: &str) -> bool {
     let args: Vec<&str> =
         run.split(' ').chain([flag.as_str()]).chain(value.iter().copied()).collect();
     let done = dir.run(&[&args, state].concat());
-    for made in ["new.state", "ck", "st", "m"] {
+    for made in ["new.state", "ck", "st", "m", "o.parquet", "pw"] {
         let _ = std::fs::remove_file(dir.path(made));
         let _ = std::fs::remove_dir_all(dir.path(made));
     }
@@ -278,5 +283,5 @@ fn tips_are_near_in_spelling_or_there_are_none() {
     assert!(!said(&["--method", "umap"]).contains("tip:"));
     assert!(!said(&["--sigma=abc"]).contains("tip:"));
     assert!(dir.run(&["fti"]).stderr.contains("a similar subcommand exists: 'fit'"));
-    assert!(!dir.run(&["project"]).stderr.contains("tip:"), "{}", dir.run(&["project"]).stderr);
+    assert!(!dir.run(&["embed"]).stderr.contains("tip:"), "{}", dir.run(&["embed"]).stderr);
 }

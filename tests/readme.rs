@@ -262,8 +262,11 @@ fn pages_name_options_that_exist() {
     for name in names.filter_map(|line| line.split_whitespace().next()) {
         known.extend(options(&help(&[name, "--help"])));
     }
-    // Those of cargo.
-    known.extend(["--path", "--release", "--open", "--no-default-features"].map(str::to_string));
+    // Those of cargo, and of schedulers.
+    let cargo = ["--path", "--release", "--open", "--no-default-features"];
+    let schedulers = ["--retries", "--array", "--cpus-per-task", "--mem", "--requeue"];
+    let others = ["--dependency", "--wrap", "--py-files", "--archives", "--conf", "--master"];
+    known.extend(cargo.iter().chain(&schedulers).chain(&others).map(|name| name.to_string()));
     for page in pages() {
         for option in options(&page.text) {
             assert!(known.contains(&option), "{}: {option}", page.path.display());

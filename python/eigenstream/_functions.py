@@ -351,6 +351,12 @@ class State:
         options = fit_options(options, "solve")
         return Model(self._whole().solve(options, Listener(progress)))
 
+    def hsic(self, *, label_kernel: Optional[str] = None) -> HsicResult:
+        """The HSIC of features and labels, ``"delta"`` or ``"linear"`` over labels, without a row."""
+        options = {**FIT_OPTIONS, "method": "spca", "label_kernel": label_kernel}
+        hsic, rows, features, dropped, labels = self._whole().hsic(options)
+        return HsicResult(hsic, None, rows, features, dropped, [], labels)
+
     @property
     def n_rows(self) -> int:
         """Rows that were read."""

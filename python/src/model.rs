@@ -84,6 +84,11 @@ impl PyModel {
         Ok(PyBytes::new(py, &bytes))
     }
 
+    /// This kernel model with components of its scores over other rows.
+    fn recombined(&self, py: Python<'_>, scores: &PyModel) -> PyResult<PyModel> {
+        py.detach(|| self.model.recombined(&scores.model)).or_raise().map(PyModel::from)
+    }
+
     /// What `inspect` prints.
     fn page(&self) -> String {
         self.model.page()

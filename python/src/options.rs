@@ -288,6 +288,7 @@ impl<'py> Options<'_, 'py> {
             folds: self.get("folds")?,
             seed: self.get("seed")?.unwrap_or_default(),
             by: self.get("by")?,
+            shard: None,
             resources: self.resources()?,
         })
     }
@@ -329,6 +330,7 @@ impl<'py> Options<'_, 'py> {
             residuals: self.flag("residuals")?,
             whiten: self.flag("whiten")?,
             by_position: self.flag("by_position")?,
+            shard: None,
             nulls: self.row_nulls()?,
             resources: self.resources()?,
         })

@@ -157,6 +157,17 @@ impl PyState {
         Ok(model.into())
     }
 
+    /// HSIC of features and labels: its value, rows, features, rows dropped, labels.
+    fn hsic(
+        &self,
+        py: Python<'_>,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<(f64, u64, usize, u64, Vec<String>)> {
+        let fit = Options(options).fit()?;
+        let found = py.detach(|| self.lock().hsic(&fit)).or_raise()?;
+        Ok((found.hsic, found.rows, found.features, found.dropped, found.labels))
+    }
+
     #[getter]
     fn n_rows(&self) -> u64 {
         self.lock().rows()

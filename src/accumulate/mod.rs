@@ -325,6 +325,11 @@ impl Center {
         Center { near, rest }
     }
 
+    /// How many features have a rest that matters: all or none.
+    pub(crate) fn rests(&self) -> usize {
+        self.rest.len()
+    }
+
     pub(crate) fn zeros(d: usize) -> Center {
         Center::new(Array1::zeros(d), Array1::zeros(d))
     }

@@ -13,6 +13,7 @@
 //! Z += c (Pδ) δᵀ       c = W_a W_b / (W_a + W_b), δ = μ_b − μ
 //! ```
 
+use super::stored::{Parts, Restored, Stored};
 use super::{Accumulate, Center, FeatureMoments, Moments, Shape};
 use crate::source::block::Precision;
 use crate::source::{Block, Values, dense};
@@ -45,6 +46,27 @@ impl Sketch {
     pub fn new(p: Arc<Array2<f64>>) -> Sketch {
         let (spread, z) = (FeatureMoments::new(p.ncols()), Array2::zeros(p.raw_dim()));
         Sketch { p, spread, z }
+    }
+
+    /// Writes all of it under names that start with `at`, with what is multiplied.
+    pub(crate) fn store(&self, at: &str, parts: &mut Parts) {
+        parts.matrix(at, "p", &self.p);
+        parts.matrix(at, "z", &self.z);
+        self.spread.store(at, parts);
+    }
+
+    /// How many vectors are multiplied.
+    pub(crate) fn vectors(&self) -> usize {
+        self.p.nrows()
+    }
+
+    /// Reads what [`Sketch::store`] has written: b vectors of d numbers.
+    pub(crate) fn restore(at: &str, (b, d): (usize, usize), parts: &mut Parts) -> Restored<Sketch> {
+        Ok(Sketch {
+            p: Arc::new(parts.take_matrix(at, "p", (b, d))?),
+            z: parts.take_matrix(at, "z", (b, d))?,
+            spread: FeatureMoments::restore(at, d, parts)?,
+        })
     }
 }
 
@@ -112,6 +134,10 @@ pub struct Product {
 impl Product {
     /// Of no rows yet; P is b × d.
     pub fn new(p: Array2<f64>, precision: Precision, moments: &Moments) -> Product {
+        Product::around(p, precision, moments.center())
+    }
+
+    fn around(p: Array2<f64>, precision: Precision, center: Center) -> Product {
         let z = Array2::zeros(p.raw_dim());
         let single = if precision == Precision::Mixed {
             p.mapv(|v| v as f32)
@@ -121,10 +147,40 @@ impl Product {
         Product {
             p: Arc::new(p),
             single: Arc::new(single),
-            center: Arc::new(moments.center()),
+            center: Arc::new(center),
             z,
             mixed_error: None,
         }
+    }
+
+    /// Writes all of it under names that start with `at`, with what is multiplied.
+    pub(crate) fn store(&self, at: &str, parts: &mut Parts) {
+        parts.matrix(at, "p", &self.p);
+        parts.matrix(at, "z", &self.z);
+        parts.center(at, "mean", &self.center);
+        parts.fact(at, "rests", self.center.rests());
+        parts.fact(at, "mixed_error", self.mixed_error);
+    }
+
+    /// How many vectors are multiplied.
+    pub(crate) fn vectors(&self) -> usize {
+        self.p.nrows()
+    }
+
+    /// Reads what [`Product::store`] has written: b vectors of d numbers.
+    pub(crate) fn restore(
+        at: &str,
+        (b, d): (usize, usize),
+        precision: Precision,
+        parts: &mut Parts,
+    ) -> Restored<Product> {
+        let p = parts.take_matrix(at, "p", (b, d))?;
+        let z = parts.take_matrix(at, "z", (b, d))?;
+        let rests = if parts.take::<usize>(at, "rests")? > 0 { d } else { 0 };
+        let near = parts.take_vector(at, "mean.near", d)?;
+        let center = Center::new(near, parts.take_vector(at, "mean.rest", rests)?);
+        let mixed_error = parts.take(at, "mixed_error")?;
+        Ok(Product { z, mixed_error, ..Product::around(p, precision, center) })
     }
 
     /// Both products in f32, added in f64. The first is checked on some rows.

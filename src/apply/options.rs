@@ -3,7 +3,7 @@
 
 use crate::budget::Bytes;
 use crate::fit::Resources;
-use crate::source::Nulls;
+use crate::source::{Nulls, Shard};
 use std::fmt;
 
 /// What score columns are called: `pc1`, `pc2`, ….
@@ -135,6 +135,8 @@ pub struct Transform {
     pub whiten: bool,
     /// The numeric columns stand for the fitted ones in their order, whatever they are called.
     pub by_position: bool,
+    /// Only these rows of the files: see [`Shard`].
+    pub shard: Option<Shard>,
     /// What to do about missing values; by default what the model was fitted with.
     pub nulls: Option<RowNulls>,
     /// Ceilings.
@@ -153,6 +155,7 @@ impl Default for Transform {
             residuals: false,
             whiten: false,
             by_position: false,
+            shard: None,
             nulls: None,
             resources: Resources::default(),
         }

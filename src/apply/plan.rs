@@ -8,7 +8,7 @@ use crate::fit::{Resources, bounds};
 use crate::model::Model;
 use crate::note::Note;
 use crate::project::preimage::FixedPoint;
-use crate::source::{ColumnKind, FeatureColumn, Features, ReadCost, ReadRequest, Table};
+use crate::source::{ColumnKind, FeatureColumn, Features, ReadCost, ReadRequest, Shard, Table};
 use crate::source::{WidenedColumn, widened_among};
 use crate::words::count;
 use arrow_schema::SchemaRef;
@@ -81,6 +81,8 @@ pub struct ApplyPlan<'m, 't> {
     pub(super) row_bytes: u64,
     /// What should be known of the columns.
     pub(super) notes: Vec<Note>,
+    /// Only these rows of the files.
+    pub(super) shard: Option<Shard>,
     pub(super) resources: Resources,
 }
 
@@ -150,7 +152,8 @@ impl Transform {
             prefix: &self.prefix,
             resources: &self.resources,
         };
-        ApplyPlan::new(model, table, components, request, compute, output)
+        let plan = ApplyPlan::new(model, table, components, request, compute, output)?;
+        Ok(ApplyPlan { shard: self.shard, ..plan })
     }
 }
 
@@ -261,6 +264,7 @@ impl<'m, 't> ApplyPlan<'m, 't> {
             columns,
             read,
             notes,
+            shard: None,
             resources: output.resources.clone(),
         })
     }

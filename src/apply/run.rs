@@ -147,7 +147,10 @@ impl ApplyPlan<'_, '_> {
         sink: &mut impl Sink<P>,
     ) -> Result<Totals> {
         let whole = self.table.read(&ReadRequest { limit, ..self.request.clone() })?;
-        let source = UnitSubset::without_inputs(&*whole, done);
+        let source = match &self.shard {
+            Some(shard) => UnitSubset::range(&*whole, shard.units(whole.units())),
+            None => UnitSubset::without_inputs(&*whole, done),
+        };
         // Few units leave threads over, which comparisons with a kernel's rows can use.
         let busy = crew.threads.min(whole.units().len()).max(1);
         let batches = Batches::new(self, (self.resources.threads() / busy).max(1));

@@ -1,11 +1,12 @@
 //! `fit`: data → a model file, directly or by way of a state.
 
 use super::args::{FitArgs, same_file, waiting};
+use super::passes::PassFiles;
 use super::plan::planning;
 use super::scan::describe;
 use super::talk::Talk;
 use super::typed::Typed;
-use super::{open, print_json, writing};
+use super::{open, print, print_json, writing};
 use crate::budget::{Budget, Bytes};
 use crate::error::{Error, Result};
 use crate::fit::{ColumnOptions, Fit, Plan};
@@ -44,7 +45,7 @@ pub(super) fn run(args: &FitArgs, talk: &Talk, typed: &Typed) -> Result<()> {
         false => {
             let plan = planned(&fit, &dataset, talk, typed)?;
             plan.check()?;
-            (plan.run(talk)?, None)
+            (ran(&plan, &dataset, args.passes.as_deref(), talk)?, None)
         }
     };
     write_scores(&model, args.scores_out.as_deref(), talk)?;
@@ -58,6 +59,17 @@ pub(super) fn run(args: &FitArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     let mut said = summary(&model, &args.output);
     said["seconds"] = json!(seconds);
     print_json(&said)
+}
+
+/// The model of a plan; with `--passes` of passes that others make, the next of which is printed.
+fn ran(plan: &Plan<'_>, data: &Dataset, passes: Option<&Path>, talk: &Talk) -> Result<Model> {
+    let Some(dir) = passes else { return plan.run(talk) };
+    let passes = PassFiles { dir, inputs: InputEntry::of(data), talk };
+    let model = plan.run_by(&passes, talk);
+    if let Err(Error::PassWanted { operand, .. }) = &model {
+        print(&path_text(operand))?;
+    }
+    model
 }
 
 /// `--scores-out` is a place of its own that can be written.

@@ -7,10 +7,13 @@ mod generate;
 mod hsic;
 mod inspect;
 mod merge;
+mod passes;
 mod plan;
 mod process;
+mod product;
 mod reconstruct;
 mod scan;
+mod shards;
 mod solve;
 mod subtract;
 mod talk;
@@ -77,6 +80,7 @@ fn name(command: &Command) -> &'static str {
         Command::Inspect(_) => "inspect",
         Command::Hsic(_) => "hsic",
         Command::Scan(_) => "scan",
+        Command::Product(_) => "product",
         Command::Merge(_) => "merge",
         Command::Subtract(_) => "subtract",
         Command::Solve(_) => "solve",
@@ -95,6 +99,7 @@ fn run(cli: &Cli, typed: &Typed) -> Result<()> {
         Command::Inspect(args) => inspect::run(args),
         Command::Hsic(args) => hsic::run(args, talk, typed),
         Command::Scan(args) => scan::run(args, talk, typed),
+        Command::Product(args) => product::run(args, talk),
         Command::Merge(args) => merge::run(args, talk),
         Command::Subtract(args) => subtract::run(args, talk),
         Command::Solve(args) => solve::run(args, talk, typed),

@@ -4,7 +4,7 @@ use super::args::ScanArgs;
 use super::fit::announce;
 use super::talk::Talk;
 use super::typed::Typed;
-use super::{open, print_json, writing};
+use super::{open, print_json, shards, writing};
 use crate::error::Result;
 use crate::listen::{Stage, Watch};
 use crate::note::Note;
@@ -20,6 +20,9 @@ use std::time::Instant;
 /// takes longer to remove.
 const SYNCED_TOGETHER: usize = 50_000;
 
+/// What files of states end in, where we name them.
+pub(super) const STATE: &str = "state";
+
 /// Runs a scan and writes the state, or one per group.
 pub(super) fn run(args: &ScanArgs, talk: &Talk, typed: &Typed) -> Result<()> {
     let started = Instant::now();
@@ -34,19 +37,24 @@ pub(super) fn run(args: &ScanArgs, talk: &Talk, typed: &Typed) -> Result<()> {
         check_dir(&args.output)?;
         return groups(args, &scan, talk, started);
     }
-    check_file(&args.output)?;
-    let checkpoint = args.checkpoint.apart_from(&[&args.output])?;
+    let output = match args.shard {
+        Some(shard) => shards::file_in(&args.output, shard, STATE)?,
+        None => args.output.clone(),
+    };
+    check_file(&output)?;
+    let checkpoint = args.checkpoint.apart_from(&[&output])?;
     let state = scan.run_onto(None, checkpoint.as_ref(), talk)?;
     let classes = state.about.labels.as_ref().is_some_and(|labels| labels.classes);
     talk.notes(&state.label_notes(|_| !classes));
-    talk.during(writing(&args.output), || state.save(&args.output))?;
+    talk.during(writing(&output), || state.save(&output))?;
     checkpoint.iter().for_each(|c| c.remove());
     let seconds = started.elapsed().as_secs_f64();
-    talk.say(format!("{}: {}, {seconds:.2} s", args.output.display(), describe(&state)));
+    talk.say(format!("{}: {}, {seconds:.2} s", output.display(), describe(&state)));
+    args.shard.map_or(Ok(()), |shard| shards::told(&args.output, shard, STATE, talk))?;
     match args.json {
         false => Ok(()),
         true => print_json(&json!({
-            "state": path_text(&args.output),
+            "state": path_text(&output),
             "rows": state.rows(),
             "seconds": seconds,
             "about": state.about,

@@ -2,7 +2,7 @@
 
 use super::args::{OutputArgs, TransformArgs, same_file};
 use super::talk::Talk;
-use super::{open, print_json};
+use super::{open, print_json, shards};
 use crate::apply::{ApplyPlan, ApplySummary};
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -11,13 +11,20 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
 
+/// What files of scores end in.
+const PARQUET: &str = "parquet";
+
 pub(super) fn run(args: &TransformArgs, talk: &Talk) -> Result<()> {
     let model = Model::load(&args.model)?;
     let data = open(&args.data, &args.output.resources, talk)?;
     let plan = args.options().plan(&model, &data)?;
-    data.refuse_output(&args.data, &args.output.output)?;
-    refuse_replacing_model(&args.model, &args.output.output)?;
-    write(&plan, &args.output, talk)
+    let dir = &args.output.output;
+    data.refuse_output(&args.data, dir)?;
+    refuse_replacing_model(&args.model, dir)?;
+    let Some(shard) = args.shard else { return write(&plan, &args.output, talk) };
+    let output = shards::file_in(dir, shard, PARQUET)?;
+    write(&plan, &OutputArgs { output, ..args.output.clone() }, talk)?;
+    shards::told(dir, shard, PARQUET, talk)
 }
 
 /// A model is an input too.

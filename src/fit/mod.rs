@@ -34,6 +34,7 @@ mod linear;
 pub(crate) mod no_effect;
 pub(crate) mod options;
 mod plan;
+mod product_pass;
 mod randomized;
 pub(crate) mod row_kernel;
 pub(crate) mod run;

@@ -5,8 +5,10 @@ use super::options::cores;
 use super::run::Run;
 use crate::accumulate::{Accumulate, Product, Sketch};
 use crate::error::{Error, IterationKind, Result, Unconverged};
+use crate::listen::Stage;
 use crate::note::Note;
 use crate::pass;
+use crate::product::{PassSums, Products};
 use crate::solve::Form;
 use crate::solve::krylov::{self, RitzPairs, Search, Tolerance};
 use crate::solve::randomized::{BASIS_BLOCKS, Operator, sought};
@@ -18,12 +20,15 @@ use std::sync::Arc;
 impl Run<'_> {
     pub(super) fn randomized(&self) -> Result<Decomposition> {
         let problem = &self.plan.problem;
-        let source = self.source()?;
+        let source = match self.passes {
+            None => Some(self.source()?),
+            Some(_) => None,
+        };
         let mut krylov =
             Krylov { run: self, source, operator: None, tally: Tally::default(), passes: 0 };
         let pairs = krylov.search()?;
         let Krylov { operator, tally, passes, .. } = krylov;
-        let operator = operator.ok_or_else(|| Error::Internal("no pass was made".into()))?;
+        let operator = operator.ok_or_else(no_pass)?;
         let solution =
             operator.solution(pairs, problem.components, self.pass_tolerance(), passes)?;
         let moments = operator.into_moments();
@@ -41,15 +46,15 @@ impl Run<'_> {
         let parts = Decomposition { moments, solution, tally, labels: None, kernel: None };
         match self.plan.alternative(Form::Primal) {
             _ if !unconverged => Ok(parts),
-            Some(exact) => {
+            Some(exact) if self.passes.is_none() => {
                 self.listener.note(&Note::PrimalTakesOver(outcome));
                 Run { threads: exact.threads, ..*self }.primal()
             }
-            None if problem.iteration.allow_unconverged => {
+            _ if problem.iteration.allow_unconverged => {
                 self.listener.note(&Note::KeptUnconverged(outcome));
                 Ok(parts)
             }
-            None => Err(Error::Unconverged(Box::new(outcome))),
+            _ => Err(Error::Unconverged(Box::new(outcome))),
         }
     }
 
@@ -62,7 +67,8 @@ impl Run<'_> {
 /// Block Krylov over a source.
 struct Krylov<'a> {
     run: &'a Run<'a>,
-    source: Box<dyn Source + 'a>,
+    /// The rows, unless others read them.
+    source: Option<Box<dyn Source + 'a>>,
     /// Known after the first pass.
     operator: Option<Operator>,
     tally: Tally,
@@ -110,29 +116,25 @@ impl Krylov<'_> {
     }
 
     fn apply(&mut self, q: &Array2<f64>, work: String) -> Result<Array2<f64>> {
-        let Some(operator) = &mut self.operator else { return self.first_pass(q, work) };
+        let Some(operator) = &self.operator else { return self.first_pass(q, work) };
         let p = operator.operand(q);
         let precision = self.run.plan.problem.request.precision;
         let empty = Product::new(p.clone(), precision, operator.moments());
-        let watch = self.run.watch_rows(work, &*self.source);
-        let threads = self.run.threads;
-        let (product, _) = pass::fold(&*self.source, threads, &watch, || empty.clone())?;
-        drop(watch);
-        self.passes += 1;
+        let (Products::Later(product), _) = self.fold(Products::Later(empty), work)? else {
+            return Err(Error::Internal("a pass gave the sums of another".into()));
+        };
         let (z, error) = product.finish();
+        let operator = self.operator.as_mut().ok_or_else(no_pass)?;
         operator.note_mixed_error(error);
         Ok(operator.image(&p, z))
     }
 
     /// Moments, and the image of some vectors (rough where cells are missing).
     fn first_pass(&mut self, p: &Array2<f64>, work: String) -> Result<Array2<f64>> {
-        let shared = Arc::new(p.clone());
-        let watch = self.run.watch_rows(work, &*self.source);
-        let threads = self.run.threads;
-        let fresh = || Sketch::new(shared.clone());
-        let (sketch, tally) = pass::fold(&*self.source, threads, &watch, fresh)?;
-        drop(watch);
-        self.passes += 1;
+        let empty = Products::First(Sketch::new(Arc::new(p.clone())));
+        let (Products::First(sketch), tally) = self.fold(empty, work)? else {
+            return Err(Error::Internal("a pass gave the sums of another".into()));
+        };
         self.tally = tally;
         let first = sketch.finish();
         self.run.check(&first.moments, &self.tally)?;
@@ -141,4 +143,22 @@ impl Krylov<'_> {
         self.operator = Some(operator);
         Ok(image)
     }
+
+    /// All rows added to sums of none, by this process or by others.
+    fn fold(&mut self, empty: Products, work: String) -> Result<(Products, Tally)> {
+        self.passes += 1;
+        let Some(source) = &self.source else {
+            let passes = self.run.passes.ok_or_else(no_pass)?;
+            let request = &self.run.plan.problem.request;
+            let _watch = self.run.watch(Stage::untold(work));
+            let done = passes.fold(PassSums::new(self.passes, empty, request)?)?;
+            return Ok((done.sums, done.about.tally));
+        };
+        let watch = self.run.watch_rows(work, &**source);
+        pass::fold(&**source, self.run.threads, &watch, || empty.clone())
+    }
+}
+
+fn no_pass() -> Error {
+    Error::Internal("no pass was made".into())
 }

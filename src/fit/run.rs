@@ -24,6 +24,7 @@ use crate::listen::{Listener, Stage, Watch};
 use crate::model::{InputEntry, Model};
 use crate::note::Note;
 use crate::pass;
+use crate::product::Passes;
 use crate::solve::Form;
 use crate::source::{LabelRead, LabelRequest, Precision, ReadRequest, Source, Tally};
 use crate::workers::Crew;
@@ -35,26 +36,42 @@ pub(super) struct Run<'a> {
     /// Worker threads.
     pub(super) threads: usize,
     pub(super) listener: &'a dyn Listener,
+    /// Who makes the passes, where it is not this process.
+    pub(super) passes: Option<&'a dyn Passes>,
 }
 
 impl Plan<'_> {
     /// Runs the fit.
     pub fn run(&self, listener: &dyn Listener) -> Result<Model> {
+        self.run_with(None, listener)
+    }
+
+    /// The same, the passes over the rows made by another: of PCA in the randomized form.
+    pub fn run_by(&self, passes: &dyn Passes, listener: &dyn Listener) -> Result<Model> {
+        if self.taken().form != Form::Randomized || self.problem.scoring.is_some() {
+            return Error::misuse(
+                "passes that others make are those of pca with ⟦form=randomized⟧, without scores",
+            );
+        }
+        self.run_with(Some(passes), listener)
+    }
+
+    fn run_with(&self, passes: Option<&dyn Passes>, listener: &dyn Listener) -> Result<Model> {
         self.check()?;
         if self.table.rows() == 0 {
             return Err(Error::data(self.table.place(), "there are no rows to fit"));
         }
         // What metadata took while it was looked at.
         release_freed_memory();
-        let model = self.fitted(listener)?;
+        let model = self.fitted(passes, listener)?;
         // What the fit took, before the model becomes a file.
         release_freed_memory();
         Ok(model)
     }
 
-    fn fitted(&self, listener: &dyn Listener) -> Result<Model> {
+    fn fitted(&self, passes: Option<&dyn Passes>, listener: &dyn Listener) -> Result<Model> {
         let Some(scoring) = &self.problem.scoring else {
-            return Run::new(self, listener).model(None);
+            return Run { passes, ..Run::new(self, listener) }.model(None);
         };
         let scored = Run::new(self, listener).score(scoring)?;
         let plan = self.of_kept(&scored.kept)?;
@@ -77,7 +94,7 @@ struct ScoringPass {
 
 impl<'a> Run<'a> {
     fn new(plan: &'a Plan<'a>, listener: &'a dyn Listener) -> Run<'a> {
-        Run { plan, threads: plan.threads(), listener }
+        Run { plan, threads: plan.threads(), listener, passes: None }
     }
 }
 

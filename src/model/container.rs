@@ -34,6 +34,8 @@ pub(crate) enum Content {
     Model,
     /// Sufficient statistics.
     State,
+    /// The sums of one pass, with what rows are multiplied with.
+    Product,
 }
 
 impl Content {
@@ -41,6 +43,7 @@ impl Content {
         match self {
             Content::Model => "model",
             Content::State => "state",
+            Content::Product => "product",
         }
     }
 
@@ -48,6 +51,7 @@ impl Content {
         match self {
             Content::Model => "fit",
             Content::State => "scan",
+            Content::Product => "product",
         }
     }
 
@@ -55,6 +59,7 @@ impl Content {
         match self {
             Content::Model => "fit it again",
             Content::State => "scan again",
+            Content::Product => "make it again",
         }
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod container;
 mod file;
 mod header;
 mod inputs;
+mod recombine;
 
 pub use header::{
     Approximation, BasisReport, ClassReport, Header, InputEntry, KernelReport, LabelReport, Method,

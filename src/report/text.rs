@@ -112,14 +112,12 @@ fn head(model: &Model, page: &mut String) {
         count(model.n_components() as u64, "component"),
         h.rank.map_or_else(String::new, |rank| format!(" of rank {rank}"))
     );
-    let _ = writeln!(
-        page,
-        "{}; {} from {}, eigenstream {}",
-        treatment(h).join(", "),
-        count(rows, "row"),
-        count(h.ledger.len() as u64, "file"),
-        h.version
-    );
+    let files = h.ledger.len() as u64;
+    let read = match files {
+        0 => String::new(),
+        _ => format!("{} from {}, ", count(rows, "row"), count(files, "file")),
+    };
+    let _ = writeln!(page, "{}; {read}eigenstream {}", treatment(h).join(", "), h.version);
     if let Some(basis) = &h.basis {
         basis_line(basis, page);
     }

@@ -157,6 +157,14 @@ impl Tally {
         Tally { missing: moved(&self.missing), rounded: moved(&self.rounded), ..self.clone() }
     }
 
+    /// True when it can be of so many features, and counts no more than `most` of anything.
+    pub(crate) fn is_possible(&self, features: usize, most: u64) -> bool {
+        let cells = || self.missing.iter().chain(&self.rounded);
+        let mut counts = [self.rows, self.dropped, self.unlabelled].into_iter();
+        counts.all(|n| n <= most)
+            && cells().all(|(feature, n)| *n <= most && (*feature as usize) < features)
+    }
+
     /// Of these features alone, by their new positions.
     pub(crate) fn select_features(&self, kept: &[usize]) -> Tally {
         let place = |j: &u32| kept.binary_search(&(*j as usize)).ok().map(|at| at as u32);

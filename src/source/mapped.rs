@@ -6,6 +6,7 @@
 use super::{Block, Source, Unit, Values};
 use crate::error::{Place, Result};
 use ndarray::Array2;
+use std::ops::Range;
 
 type Turn<'a> = dyn Fn(Block, &dyn Fn(usize) -> Place) -> Result<Array2<f64>> + Sync + 'a;
 
@@ -77,6 +78,15 @@ pub(crate) struct UnitSubset<'a> {
 }
 
 impl<'a> UnitSubset<'a> {
+    /// Some units that follow each other.
+    pub(crate) fn range(inner: &'a dyn Source, units: Range<usize>) -> UnitSubset<'a> {
+        UnitSubset {
+            inner,
+            units: inner.units()[units.clone()].to_vec(),
+            positions: units.collect(),
+        }
+    }
+
     /// Only the units of inputs that are not done.
     pub(crate) fn without_inputs(inner: &'a dyn Source, done: &[bool]) -> UnitSubset<'a> {
         let is_left = |(_, unit): &(usize, &Unit)| !done.get(unit.input).copied().unwrap_or(false);

@@ -46,6 +46,7 @@ mod prepare;
 mod read_cost;
 mod reader;
 mod schema_merge;
+mod shard;
 pub(crate) mod spool;
 mod table;
 #[cfg(test)]
@@ -64,6 +65,7 @@ pub use features::{FeatureColumn, Features};
 pub use labels::{Class, ClassValue, LabelRead, LabelRequest, Labels};
 pub use matrix::{MatrixOwner, MatrixTable, MatrixView};
 pub use reader::{OpenedReader, ReaderTable};
+pub use shard::Shard;
 pub use table::{ColumnInfo, ColumnKind, ColumnOrigin, Difference, InputInfo, ReadCost, ReadLimit};
 pub use table::{ReadRequest, Table, WidenedColumn};
 pub use whole_labels::WholeLabels;

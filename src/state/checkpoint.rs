@@ -36,8 +36,8 @@ pub(super) fn resumable(state: &State, start: &State, of: usize, path: &Path) ->
         return refuse("is a state, not the checkpoint of a scan");
     };
     let key = |a: &About| {
-        let About { columns, labels, nulls, weight, fold_seed, ledger, .. } = a.clone();
-        (columns, labels, nulls, weight, fold_seed, ledger)
+        let About { columns, labels, nulls, weight, fold_seed, ledger, shard, .. } = a.clone();
+        (columns, labels, nulls, weight, fold_seed, ledger, shard)
     };
     let same = key(&start.about) == key(&state.about);
     let fits = state.sums.len() == start.sums.len() && state.sums[0].fits(&start.sums[0]);

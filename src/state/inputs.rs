@@ -18,6 +18,12 @@ impl State {
         Err(Error::data(Place::file(&entry.path), problem))
     }
 
+    /// True when both are of the same files, in the same order.
+    pub(super) fn has_same_inputs(&self, other: &State) -> bool {
+        let (mine, theirs) = (&self.about.ledger, &other.about.ledger);
+        mine.len() == theirs.len() && mine.iter().zip(theirs).all(|(a, b)| a.is_same(b))
+    }
+
     /// True when all inputs of another state are in this one; where only some are, both cannot be
     /// added up, since a state cannot be taken apart.
     pub fn has_inputs_of(&self, other: &State) -> Result<bool> {

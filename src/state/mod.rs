@@ -39,6 +39,7 @@ mod checkpoint;
 mod cross_validate;
 mod file;
 mod groups;
+mod hsic;
 mod inputs;
 mod more;
 mod scan;
@@ -48,6 +49,7 @@ pub use checkpoint::Checkpoint;
 pub use cross_validate::FoldChoice;
 pub use file::StateFile;
 pub use groups::GroupStates;
+pub use hsic::StateHsic;
 pub use scan::{Scan, ScanPlan, Statistics};
 
 use crate::accumulate::{Accumulate, MOST_ROWS, NOT_SUBTRACTED, Parts, Stored, Sums};
@@ -57,7 +59,7 @@ use crate::model::InputEntry;
 use crate::model::container::{self, Content};
 use crate::source::labels::ClassValue;
 use crate::source::{BatchReader, Features, LabelRead, LabelRequest, Nulls, Precision};
-use crate::source::{ReadLimit, ReadRequest, Tally};
+use crate::source::{ReadLimit, ReadRequest, Shard, Tally};
 use crate::words::{count, thousands};
 use arrow_array::RecordBatch;
 use serde::{Deserialize, Serialize};
@@ -104,6 +106,9 @@ pub struct About {
     /// Seed that rows were shared out to folds by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fold_seed: Option<u64>,
+    /// Which shards of its inputs it has; all of them without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
     /// How far a scan has come that is not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<CheckpointProgress>,
@@ -203,13 +208,16 @@ impl State {
         Ok(())
     }
 
-    /// Refuses the checkpoint of a scan that is not done.
+    /// Refuses the checkpoint of a scan that is not done, and some shards of a dataset.
     fn check_whole(&self) -> Result<()> {
-        match self.about.progress {
-            None => Ok(()),
-            Some(_) => Error::misuse(
+        match (self.about.progress, self.about.shard) {
+            (None, None) => Ok(()),
+            (Some(_), _) => Error::misuse(
                 "this is the checkpoint of a scan that is not done; finish the scan first",
             ),
+            (None, Some(shard)) => {
+                Error::misuse(format!("this is {shard}, not all rows; merge all shards first"))
+            }
         }
     }
 
@@ -238,9 +246,22 @@ impl State {
     /// Adds a state of other rows. Columns are matched by name.
     pub fn merge(&mut self, other: State) -> Result<()> {
         let other = self.aligned(other)?;
-        self.admit(&other.about.ledger)?;
-        self.about.columns = other.about.columns.clone();
-        self.about.ledger.extend(other.about.ledger);
+        match (&self.about.shard, &other.about.shard) {
+            (Some(these), Some(next)) if self.has_same_inputs(&other) => {
+                self.about.shard = these.followed_by(next)?;
+            }
+            (None, None) => {
+                self.admit(&other.about.ledger)?;
+                self.about.ledger.extend(other.about.ledger);
+            }
+            _ => {
+                return Error::misuse(
+                    "one of them is a shard, and the other is none of the same files; merge the \
+                     shards of each dataset first",
+                );
+            }
+        }
+        self.about.columns = other.about.columns;
         self.about.tally.add(other.about.tally);
         self.about.cancellation = self.about.cancellation.max(other.about.cancellation);
         self.sums.iter_mut().zip(other.sums).for_each(|(a, b)| a.merge(b));
@@ -331,14 +352,9 @@ impl State {
             return Err(damaged("its folds or its cancellation are none".into()));
         }
         let d = about.columns.len();
-        let tally = &about.tally;
-        let counts = [tally.rows, tally.dropped, tally.unlabelled].into_iter();
-        let mut counts = counts
-            .chain(tally.missing.iter().chain(&tally.rounded).map(|(_, n)| *n))
-            .chain(about.ledger.iter().map(|e| e.rows));
-        let mut places =
-            tally.missing.iter().chain(&tally.rounded).map(|(feature, _)| *feature as usize);
-        if counts.any(|n| n > MOST_ROWS) || places.any(|feature| feature >= d) {
+        let ledger = about.ledger.iter().all(|e| e.rows <= MOST_ROWS);
+        let shard = about.shard.is_none_or(|shard| shard.is_possible());
+        if !ledger || !shard || !about.tally.is_possible(d, MOST_ROWS) {
             return Err(damaged("it counts what cannot be".into()));
         }
         let sums = (0..folds)

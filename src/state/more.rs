@@ -68,6 +68,7 @@ impl State {
             folds: (self.n_folds() > 1).then(|| self.n_folds()),
             seed: about.fold_seed.unwrap_or(fit.seed),
             by: None,
+            shard: None,
             precision: about.precision,
             resources: fit.resources.clone(),
         }

@@ -19,7 +19,8 @@ use crate::listen::Listener;
 use crate::model::{InputEntry, Method, no_twins};
 use crate::note::Note;
 use crate::solve::Form;
-use crate::source::{ArrowTable, LabelRead, Nulls, Precision, Table, Tally};
+use crate::source::UnitSubset;
+use crate::source::{ArrowTable, LabelRead, Nulls, Precision, Shard, Source, Table, Tally};
 use crate::source::{block_rows, named_column};
 use crate::staged::kept;
 use crate::words::megabytes;
@@ -60,6 +61,8 @@ pub struct Scan {
     pub seed: u64,
     /// One state per value of this column.
     pub by: Option<String>,
+    /// Only these rows of the files: see [`Shard`].
+    pub shard: Option<Shard>,
     /// Ceilings.
     pub resources: Resources,
 }
@@ -113,6 +116,7 @@ impl Scan {
             folds: None,
             seed: fit.seed,
             by: None,
+            shard: None,
             resources: fit.resources.clone(),
         }
     }
@@ -199,6 +203,12 @@ impl Scan {
                 return Error::misuse(format!("⟦folds⟧ is 2 to {MOST_FOLDS}, not {n}"));
             }
         };
+        if self.shard.is_some() && self.by.is_some() {
+            return Error::misuse("⟦shard⟧ and ⟦by⟧ do not go together; leave one out");
+        }
+        if self.shard.is_some() && table.inputs().is_empty() {
+            return Error::misuse("⟦shard⟧ is for files; rows in memory are one process's");
+        }
         // A state counts nothing twice, whatever a fit may.
         no_twins(&InputEntry::of(table), "a state counts nothing twice, leave one out")?;
         let plan = self.fit().plan(table)?;
@@ -223,8 +233,8 @@ impl Scan {
             numeric: l.numeric.clone(),
         });
         let label_lost = !self.labels.is_empty() && labels.is_none();
-        let by = self.by.clone();
-        Ok(ScanPlan { plan, kind, labels, folds, seed: self.seed, label_lost, by })
+        let (by, shard) = (self.by.clone(), self.shard);
+        Ok(ScanPlan { plan, kind, labels, folds, seed: self.seed, label_lost, by, shard })
     }
 
     /// Refuses options that do not go together.
@@ -278,6 +288,7 @@ pub struct ScanPlan<'t> {
     seed: u64,
     label_lost: bool,
     pub(super) by: Option<String>,
+    shard: Option<Shard>,
 }
 
 impl<'t> ScanPlan<'t> {
@@ -361,6 +372,7 @@ impl<'t> ScanPlan<'t> {
             cancellation: 1.0,
             group: None::<Group>,
             fold_seed: self.folds.is_some().then_some(self.seed),
+            shard: self.shard.filter(|shard| shard.of > 1),
             progress: None,
             version: env!("CARGO_PKG_VERSION").into(),
         }
@@ -383,6 +395,9 @@ impl<'t> ScanPlan<'t> {
         listener: &dyn Listener,
     ) -> Result<State> {
         self.check()?;
+        if onto.is_some() && self.shard.is_some() {
+            return Error::misuse("a shard is scanned by itself, and merged");
+        }
         if self.by.is_some() {
             return Error::misuse("there are groups by ⟦by⟧: a scan of them gives many states");
         }
@@ -399,7 +414,9 @@ impl<'t> ScanPlan<'t> {
         start.admit(&entries)?;
         start.tell_others(&entries, listener);
         start.about.ledger.extend(entries);
-        let source = self.plan.table.read(&self.plan.problem.request)?;
+        let all = self.plan.table.read(&self.plan.problem.request)?;
+        let units = self.shard.map_or(0..all.units().len(), |shard| shard.units(all.units()));
+        let source = UnitSubset::range(&*all, units);
         let of = source.units().len();
         let mut from = 0;
         if let Some(path) = checkpoint.map(|c| &c.path).filter(|p| p.exists()) {
@@ -411,7 +428,7 @@ impl<'t> ScanPlan<'t> {
             start.about.progress = None;
         }
         let pass = SumsPass {
-            source: &*source,
+            source: &source,
             kind: &self.kind,
             folds: self.folds.as_ref(),
             threads: self.plan.threads(),

@@ -98,7 +98,7 @@ impl State {
         context.model(parts, scored)
     }
 
-    fn context<'a>(
+    pub(super) fn context<'a>(
         &self,
         fit: &Fit,
         labels: LabelUse,
@@ -172,7 +172,7 @@ impl State {
         Ok(StateProblem { labels, scoring, features })
     }
 
-    fn label_use(&self, fit: &Fit) -> Result<LabelUse> {
+    pub(super) fn label_use(&self, fit: &Fit) -> Result<LabelUse> {
         if fit.is_identity() {
             let known = self.about.labels.as_ref().map(|l| l.columns.clone());
             let named = &fit.labels.columns;

@@ -4,6 +4,7 @@ use super::numbers::some_components;
 use super::{NameList, ResourceArgs};
 use crate::apply::{Dtype, KeepColumns, Layout, Preimage, Reconstruct, RowNulls, Transform};
 use crate::sink::{Compression, ParquetOutput};
+use crate::source::Shard;
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -98,6 +99,11 @@ pub(crate) struct TransformArgs {
     /// residual_NAME, or with --layout list one column residual.
     #[arg(long)]
     pub(crate) residuals: bool,
+
+    /// Only the i-th of N parts of the rows, counted from 1, into a file of its own in the output
+    /// directory: for N processes, on as many machines.
+    #[arg(long, value_name = "I/N")]
+    pub(crate) shard: Option<Shard>,
 }
 
 impl TransformArgs {
@@ -115,6 +121,7 @@ impl TransformArgs {
             residuals: *residuals,
             whiten: false,
             by_position: false,
+            shard: self.shard,
             resources: output.resources.with_temp_dir(None),
         }
     }

@@ -202,6 +202,11 @@ pub(crate) struct FitArgs {
     #[arg(long, value_name = "PARQUET")]
     pub(crate) scores_out: Option<PathBuf>,
 
+    /// Ask other processes for each pass, through files in this directory: exits with 75, and the
+    /// file to give to product on stdout, until all are there; pca with --form randomized.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["state", "checkpoint"])]
+    pub(crate) passes: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) checkpoint: CheckpointArgs,
 

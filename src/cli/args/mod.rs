@@ -16,7 +16,7 @@ pub(crate) use groups::{
 };
 pub(crate) use labels::LabelArgs;
 pub(crate) use names::{ColumnName, NameList};
-pub(crate) use states::{MergeArgs, ScanArgs, SolveArgs, SubtractArgs};
+pub(crate) use states::{MergeArgs, ProductArgs, ScanArgs, SolveArgs, SubtractArgs};
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -64,6 +64,10 @@ pub(crate) enum Command {
     ///
     /// Example: eigenstream scan data/ --exclude id --label species -o data.state
     Scan(ScanArgs),
+    /// Make a pass of a fit that waits for others: see fit --passes.
+    ///
+    /// Example: eigenstream product data/ --operand work/pass-001/operand --shard 2/4
+    Product(ProductArgs),
     /// Add states up.
     ///
     /// Example: eigenstream merge monday.state tuesday.state -o week.state

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::fit::{Fit, LabelOptions, ScalingOptions};
 use crate::model::Method;
 use crate::solve::supervised::LabelKernel;
-use crate::source::{Nulls, Precision};
+use crate::source::{Nulls, Precision, Shard};
 use crate::state::{Scan, Statistics};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
@@ -78,6 +78,11 @@ pub(crate) struct ScanArgs {
     #[arg(long, value_name = "COL", conflicts_with = "checkpoint")]
     pub(crate) by: Option<ColumnName>,
 
+    /// Only the i-th of N parts of the rows, counted from 1, into a file of its own in the directory
+    /// that the output is then: for N processes, on as many machines; merge adds them up.
+    #[arg(long, value_name = "I/N", conflicts_with = "by")]
+    pub(crate) shard: Option<Shard>,
+
     /// Where temporary files of --by go. Default: the system's place for them.
     #[arg(long, value_name = "DIR")]
     pub(crate) temp_dir: Option<PathBuf>,
@@ -114,6 +119,7 @@ impl ScanArgs {
             folds: self.folds.map(usize::from),
             seed: self.seed,
             by: self.by.clone().map(|ColumnName(name)| name),
+            shard: self.shard,
             resources: self.resources.with_temp_dir(self.temp_dir.clone()),
         }
     }
@@ -122,7 +128,7 @@ impl ScanArgs {
 /// `merge`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MergeArgs {
-    /// The states.
+    /// The states, or a directory of them: of shards, all must be there.
     #[arg(required = true, value_name = "STATE")]
     pub(crate) states: Vec<PathBuf>,
 
@@ -232,4 +238,31 @@ impl SolveArgs {
             ..Fit::default()
         })
     }
+}
+
+/// `product`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ProductArgs {
+    /// Parquet files, globs, or directories: those of the fit, in the same order.
+    #[arg(required = true, value_name = "DATA")]
+    pub(crate) data: Vec<OsString>,
+
+    /// What fit --passes has asked for.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) operand: PathBuf,
+
+    /// Only the i-th of N parts of the rows, counted from 1.
+    #[arg(long, value_name = "I/N")]
+    pub(crate) shard: Option<Shard>,
+
+    /// The directory to write to. Default: that of the operand.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+
+    /// Print a summary as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

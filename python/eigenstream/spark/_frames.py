@@ -1,0 +1,125 @@
+"""A DataFrame as the engine sees it: which of its columns are read, checked on the driver before a task starts.
+
+Vectors of ``pyspark.ml`` and arrays have no width in Spark's schema; the first that is there tells it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from .. import _core, _data
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+
+def is_vector(column: "DataType") -> bool:
+    """A vector of ``pyspark.ml``."""
+    return type(column).__name__ == "VectorUDT"
+
+
+def _is_numbers(column: "DataType") -> bool:
+    from pyspark.sql.types import ArrayType, NumericType
+
+    return isinstance(column, ArrayType) and isinstance(column.elementType, NumericType)
+
+
+def widths(df: "DataFrame", names: List[str]) -> Dict[str, int]:
+    """Numbers of a row of these columns of vectors: of their first rows that have one."""
+    from pyspark.sql import functions as F
+
+    if not names:
+        return {}
+    first = df.select(*[quoted(name) for name in names]).first()
+    found = {}
+    for name in names:
+        value = None if first is None else first[name]
+        if value is None:
+            row = df.select(quoted(name)).where(F.col(quoted(name)).isNotNull()).first()
+            value = None if row is None else row[0]
+        if value is not None:
+            found[name] = len(value)
+    return found
+
+
+def quoted(name: str) -> str:
+    """As Spark takes a name for what it is, dots and all."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def arrow_schema(df: "DataFrame", vectors: Dict[str, int]) -> "pa.Schema":
+    """As the engine reads batches of it: vectors have the widths given."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
+    from pyspark.sql.types import StructType
+
+    fields = []
+    for field in df.schema.fields:
+        width = vectors.get(field.name)
+        if width is not None:
+            kind: Any = field.dataType
+            element = pa.float64() if is_vector(kind) else to_arrow_type(kind.elementType)
+            fields.append(pa.field(field.name, pa.list_(element, width), field.nullable))
+        else:
+            fields.append(to_arrow_schema(StructType([field])).field(0))
+    return pa.schema(fields)
+
+
+class Frame:
+    """Some columns of a DataFrame, with what is read of them."""
+
+    def __init__(self, df: "DataFrame", options: Dict[str, Any], score_by: Optional[str] = None) -> None:
+        names = [field.name for field in df.schema.fields]
+        doubled = {name for name in names if names.count(name) > 1}
+        if doubled:
+            raise ValueError(f"the DataFrame has several columns named {sorted(doubled)[0]!r}; rename all but one")
+        self.options = dict(options)
+        #: Bytes that the largest worker of the last job held.
+        self.worker_peak = 0
+        if score_by is not None and options["label"] is None:
+            self.options["label"] = [score_by]
+        self._vectors = widths(df, self._candidates(df))
+        schema = arrow_schema(df, self._vectors)
+        self._table = _data.table(schema.empty_table())
+        self._empty = _core.State.empty(self._table, {**self.options, "threads": 1})
+        self.about: Dict[str, Any] = json.loads(self._empty.about_json())
+        self.schema = schema
+        self.df = df.select(*[quoted(name) for name in self._read(names)])
+
+    def _candidates(self, df: "DataFrame") -> List[str]:
+        """Columns of vectors that may be chosen."""
+        patterns, out = self.options["columns"], self.options["exclude"] or []
+        patterns = [patterns] if isinstance(patterns, str) else patterns
+        patterns = None if patterns is None else [p for given in patterns for p in given.split(",")]
+        out = [out] if isinstance(out, str) else out
+        beside = {*(self.options["label"] or []), self.options["weight"], self.options["by"]}
+
+        def chosen(name: str) -> bool:
+            taken = patterns is None or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+            return taken and name not in beside and not any(fnmatch.fnmatchcase(name, pattern) for pattern in out)
+
+        fields = [f for f in df.schema.fields if is_vector(f.dataType) or _is_numbers(f.dataType)]
+        return [field.name for field in fields if chosen(field.name)]
+
+    def _read(self, names: List[str]) -> List[str]:
+        labels = (self.about["labels"] or {"columns": []})["columns"]
+        wanted = [column["name"] for column in self.about["columns"]] + labels
+        wanted += [name for name in (self.about["weight"], self.options["by"]) if name is not None]
+        return [name for name in names if any(w == name or w.startswith(f"{name}.") for w in wanted)]
+
+    @property
+    def n_features(self) -> int:
+        return len(self._empty.feature_names)
+
+    @property
+    def table(self) -> _core.Table:
+        """Its columns, and no row."""
+        return self._table
+
+    def empty_state(self) -> bytes:
+        """Sums of no rows yet: what every task starts with."""
+        return self._empty.to_bytes()
