@@ -2,7 +2,7 @@
 
 LOAD = -- --include-ignored --nocapture --test-threads 1 soak fifty_kills races
 
-.PHONY: demo test test-slow test-python test-spark wheel check bench bench-python fuzz fuzz-guided soak setup
+.PHONY: demo test test-slow test-python test-spark wheel check bench bench-python bench-spark fuzz fuzz-guided soak setup
 
 # Builds the tests in sight, runs them, and tells at the end which could not run on this machine.
 define run_tests
@@ -79,3 +79,8 @@ bench: setup
 bench-python: setup
 	@[ -d bench/data/tall ] || (python3 -m venv .venv && .venv/bin/pip install --quiet numpy pyarrow && .venv/bin/python bench/gen.py bench/data tall)
 	@env=$$(scripts/python-env --release) && $$env/bin/pip install --quiet faiss-cpu && $$env/bin/python bench/python.py bench/data
+
+# The package on Spark beside MLlib's PCA, in one session (five minutes).
+bench-spark: setup
+	@[ -d bench/data/tall ] || (python3 -m venv .venv && .venv/bin/pip install --quiet numpy pyarrow && .venv/bin/python bench/gen.py bench/data tall)
+	@env=$$(scripts/spark-env --release) && $$env/bin/python bench/spark.py bench/data

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional
 from .. import _data
 from .._model import Keep, Model
 from . import _tasks
-from ._frames import Frame, arrow_schema, quoted
+from ._frames import Frame, Selection, arrow_schema, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +31,7 @@ def fan_in(each: int) -> int:
 def fold(frame: Frame, empty: bytes, kind: str = "State", model: Optional[bytes] = None,
          width: Optional[int] = None) -> bytes:
     """The sums of all rows."""
-    task = _tasks.fold(empty, kind, width or frame.n_features, model)
+    task = _tasks.fold(empty, kind, width or frame.n_features, frame.packed, model)
     levels = [frame.df.mapInArrow(task, _tasks.SUMS).persist()]
     try:
         return _collected(frame, levels, empty, kind)
@@ -89,7 +89,7 @@ def _raise(problem: Any) -> None:
 
 def fold_groups(frame: Frame) -> Dict[str, bytes]:
     """The state of each group."""
-    task = _tasks.fold_groups(frame.options, frame.n_features)
+    task = _tasks.fold_groups(frame.options, frame.n_features, frame.packed)
     sums = frame.df.mapInArrow(task, _tasks.SUMS).persist()
     try:
         _told(sums)
@@ -116,9 +116,11 @@ def transform(model: Model, df: "DataFrame", keep: Keep, options: Dict[str, Any]
     doubled = sorted(name for name in set(names) if names.count(name) > 1)
     if doubled:
         raise ValueError(f"column {doubled[0]!r} is kept and computed; leave it out with keep, or choose a prefix")
-    task = _tasks.transform(model.to_bytes(), options, kept, names, read)
-    chosen = [*read, *(name for name in kept if name not in read)]
-    return df.select(*[quoted(name) for name in chosen]).mapInArrow(task, schema)
+    chosen = Selection(df, read, wanted)
+    features = {f"\u200bfeature {i}": name for i, name in enumerate(chosen.others)}
+    columns = chosen.columns({name: hidden for hidden, name in features.items()})
+    task = _tasks.transform(model.to_bytes(), options, kept, names, features, chosen.packed)
+    return df.select(*columns, *[quoted(name) for name in kept]).mapInArrow(task, schema)
 
 
 def _kept(keep: Keep, names: List[str]) -> List[str]:

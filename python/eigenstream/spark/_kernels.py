@@ -51,7 +51,7 @@ def _sampled(frame: Frame, options: Dict[str, Any], size: int) -> _core.Model:
 
     rows = max(CANDIDATES * size, COMPARED) if options["landmarks"] else COMPARED
     taken = frame.df.orderBy(F.rand(options["seed"] or 0)).limit(rows).toArrow()
-    table = pa.Table.from_batches([_tasks.dense(batch) for batch in taken.to_batches()])
+    table = pa.Table.from_batches([_tasks.unpacked(batch, frame.packed) for batch in taken.to_batches()])
     chosen = {**options, "n_components": size, "threads": None}
     return fit_core(table, chosen, Listener())
 

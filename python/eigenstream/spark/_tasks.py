@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from .. import _core, _data
 from .._model import Model
+from ._frames import PACKED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,45 +56,25 @@ def trouble(part: int, error: BaseException) -> "pa.RecordBatch":
     return _rows([(part, None, 0, _peak(), None, f"{type(error).__name__}: {error}")])
 
 
-def dense(batch: "pa.RecordBatch") -> "pa.RecordBatch":
-    """The batch with vectors of ``pyspark.ml``, dense or sparse, as lists of numbers."""
-    import pyarrow as pa
-
-    for at, field in enumerate(batch.schema):
-        if _is_vector(field.type):
-            numbers = _dense_column(batch.column(at))
-            batch = batch.set_column(at, pa.field(field.name, numbers.type), numbers)
-    return batch
-
-
-def _is_vector(kind: "pa.DataType") -> bool:
-    import pyarrow.types as types
-
-    return types.is_struct(kind) and [kind.field(i).name for i in range(kind.num_fields)] == [
-        "type", "size", "indices", "values"]
-
-
-def _dense_column(vectors: "pa.StructArray") -> "pa.Array":
+def unpacked(batch: "pa.RecordBatch", names: List[str]) -> "pa.RecordBatch":
+    """The batch with columns of their own for the numbers that came side by side."""
     import numpy as np
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    kinds, values = vectors.field("type"), vectors.field("values")
-    valid = vectors.is_valid()
-    if vectors.null_count == 0 and pc.all(pc.equal(kinds, 1)).as_py() is not False:
-        return values
-    rows: List[Optional["np.ndarray[Any, Any]"]] = []
-    for row, there in enumerate(valid.to_pylist()):
-        if not there:
-            rows.append(None)
-            continue
-        numbers = np.asarray(values[row].values)
-        if kinds[row].as_py() == 0:
-            full = np.zeros(vectors.field("size")[row].as_py())
-            full[np.asarray(vectors.field("indices")[row].values)] = numbers
-            numbers = full
-        rows.append(numbers)
-    return pa.array(rows, pa.list_(pa.float64()))
+    if not names:
+        return batch
+    at = batch.schema.get_field_index(PACKED)
+    values = batch.column(at).flatten()
+    shape = (batch.num_rows, len(names))
+    numbers = np.asarray(values.fill_null(0) if values.null_count else values).reshape(shape)
+    by_column = np.ascontiguousarray(numbers.T)
+    missing = None
+    if values.null_count:
+        missing = np.ascontiguousarray(np.asarray(values.is_null()).reshape(shape).T)
+    columns = [pa.array(by_column[j], mask=None if missing is None else missing[j]) for j in range(len(names))]
+    others = [i for i in range(batch.num_columns) if i != at]
+    return pa.RecordBatch.from_arrays([*(batch.column(i) for i in others), *columns],
+                                      [*(batch.schema.names[i] for i in others), *names])
 
 
 def parts(batch: "pa.RecordBatch", width: int) -> "Iterator[pa.RecordBatch]":
@@ -103,13 +84,14 @@ def parts(batch: "pa.RecordBatch", width: int) -> "Iterator[pa.RecordBatch]":
         yield batch.slice(first, step)
 
 
-def fold(empty: bytes, kind: str, width: int, model: Optional[bytes] = None) -> "Callable[[Any], Any]":
+def fold(empty: bytes, kind: str, width: int, packed: List[str],
+         model: Optional[bytes] = None) -> "Callable[[Any], Any]":
     """Adds the batches of a task to sums that start as ``empty``; ``model`` makes scores of the rows first."""
 
     def task(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         part = task_number()
         try:
-            found = _folded(batches, empty, kind, width, model)
+            found = _folded(batches, empty, kind, width, packed, model)
         except (ValueError, ArithmeticError, MemoryError) as error:
             yield trouble(part, error)
             return
@@ -119,12 +101,13 @@ def fold(empty: bytes, kind: str, width: int, model: Optional[bytes] = None) -> 
     return task
 
 
-def _folded(batches: "Iterator[pa.RecordBatch]", empty: bytes, kind: str, width: int,
+def _folded(batches: "Iterator[pa.RecordBatch]", empty: bytes, kind: str, width: int, packed: List[str],
             model: Optional[bytes]) -> Optional[Tuple[int, bytes]]:
     sums = getattr(_core, kind).from_bytes(empty)
     first = None if model is None else Model.from_bytes(model)
     for batch in batches:
-        for piece in parts(dense(batch), width):
+        for piece in parts(batch, width):
+            piece = unpacked(piece, packed)
             sums.update(piece if first is None else scored(first, piece))
     return (sums.n_rows, sums.to_bytes()) if sums.n_rows else None
 
@@ -142,7 +125,7 @@ def _beside(model: Model, batch: "pa.RecordBatch") -> Optional[List[str]]:
     return [name for name in batch.schema.names if name not in features] or None
 
 
-def fold_groups(options: Dict[str, Any], width: int) -> "Callable[[Any], Any]":
+def fold_groups(options: Dict[str, Any], width: int, packed: List[str]) -> "Callable[[Any], Any]":
     """One state for each value of a column, given whenever they are many."""
 
     def task(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
@@ -150,7 +133,7 @@ def fold_groups(options: Dict[str, Any], width: int) -> "Callable[[Any], Any]":
         held: Dict[str, _core.State] = {}
         try:
             for batch in batches:
-                table = _data.table(dense(batch))
+                table = _data.table(unpacked(batch, packed))
                 for value, state in _core.scan_groups(table, {**options, "threads": 1}):
                     if value in held:
                         held[value].merge(state)
@@ -201,10 +184,11 @@ def merged(kind: str, all_sums: "Iterator[bytes]") -> Any:
 
 
 def transform(model: bytes, options: Dict[str, Any], kept: List[str], names: List[str],
-              read: List[str]) -> "Callable[[Any], Any]":
+              features: Dict[str, str], packed: List[str]) -> "Callable[[Any], Any]":
     """Scores of the batches of a task, after the columns that are kept.
 
     What is kept goes by names of its own: a column may be a feature, as a list of numbers, and be kept as it is.
+    ``features`` are those that are not packed, by the names they come with.
     """
 
     def task(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
@@ -214,10 +198,10 @@ def transform(model: bytes, options: Dict[str, Any], kept: List[str], names: Lis
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            features = dense(batch.select(read))
             beside = batch.select(kept)
-            columns, labels = [*features.columns, *beside.columns], [*features.schema.names, *hidden(kept)]
-            given = pa.RecordBatch.from_arrays(columns, labels)
+            rows = unpacked(batch.select([*features, *([PACKED] if packed else [])]), packed)
+            labels = [features.get(name, name) for name in rows.schema.names] + hidden(kept)
+            given = pa.RecordBatch.from_arrays([*rows.columns, *beside.columns], labels)
             try:
                 for scores in fitted.transform_batches(given, keep=hidden(kept) or None, **options):
                     yield renamed(scores, beside.schema, names)
