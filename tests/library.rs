@@ -1,6 +1,7 @@
 //! Tests that need no binary: they run with the command line and without it.
 
 mod basis;
+mod elsewhere;
 mod front_door;
 mod given_kernel;
 mod kernel_scores;
