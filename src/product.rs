@@ -1,5 +1,5 @@
-//! One pass of the randomized form as a thing of its own, for rows that others read: an operand goes
-//! out, sums come back.
+//! One pass of the randomized form as a thing of its own, for rows that others read: an operand
+//! goes out, sums come back.
 //!
 //! ```text
 //! fit ─► PassSums of no rows ─┬► update, update, … ─┐

@@ -23,8 +23,8 @@ impl Model {
             scores.components().filter(|_| scores.header.center && scores.scale.is_none());
         let Some(components) = components.filter(|v| v.ncols() == self.n_components()) else {
             return Error::misuse(format!(
-                "the scores of this model are {} numbers a row; fit PCA to all of them, centred and \
-                 not standardized",
+                "the scores of this model are {} numbers a row; fit PCA to all of them, centred \
+                 and not standardized",
                 self.n_components()
             ));
         };

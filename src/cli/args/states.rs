@@ -78,8 +78,8 @@ pub(crate) struct ScanArgs {
     #[arg(long, value_name = "COL", conflicts_with = "checkpoint")]
     pub(crate) by: Option<ColumnName>,
 
-    /// Only the i-th of N parts of the rows, counted from 1, into a file of its own in the directory
-    /// that the output is then: for N processes, on as many machines; merge adds them up.
+    /// Only the i-th of N parts of the rows, counted from 1, into a file of its own in a directory:
+    /// for N processes, on as many machines; merge adds them up.
     #[arg(long, value_name = "I/N", conflicts_with = "by")]
     pub(crate) shard: Option<Shard>,
 
