@@ -90,7 +90,8 @@ fn sums_of_a_pass_are_whole_or_refused() {
     // The first pass of the one fit, and the second: different operands.
     let mut first = PassSums::from_bytes(&seen[0]).unwrap();
     let other = seen.iter().map(|bytes| PassSums::from_bytes(bytes).unwrap());
-    let other = other.filter(|sums| sums.about.operand != first.about.operand).last().unwrap();
+    let mut other = other.filter(|sums| sums.about.operand != first.about.operand);
+    let other = other.next().unwrap();
     let said = first.merge(other).unwrap_err().to_string();
     assert!(said.contains("of different fits, or of different operands"), "{said}");
 }
