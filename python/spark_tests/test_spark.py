@@ -175,7 +175,7 @@ def test_groups_and_hsic(rows: DataFrame, folder: Path) -> None:
         np.testing.assert_allclose(state.solve(n_components=2).eigenvalues,
                                    expected[name].solve(n_components=2).eigenvalues, rtol=1e-12)
     for label, kernel in (("kind", None), ("y", "linear")):
-        found = es.hsic(rows, [label], columns="x*", label_kernel=kernel)
+        found = es.hsic(rows, label, columns="x*", label_kernel=kernel)
         there = eigenstream.hsic(str(folder), columns="x*", label=[label], label_kernel=kernel)
         assert found.n_rows == there.n_rows
         np.testing.assert_allclose(found.hsic, there.hsic, rtol=1e-12)

@@ -121,8 +121,8 @@ class Frame:
         self.options = dict(options)
         #: Bytes that the largest worker of the last job held.
         self.worker_peak = 0
-        if score_by is not None and options["label"] is None:
-            self.options["label"] = [score_by]
+        label = options["label"] if options["label"] is not None else score_by
+        self.options["label"] = [label] if isinstance(label, str) else label
         self._vectors = widths(df, self._candidates(df))
         schema = arrow_schema(df, self._vectors)
         self._table = _data.table(schema.empty_table())
