@@ -152,7 +152,8 @@ fn what_a_killed_run_leaves_is_removed_by_the_next() {
     let dir = with_data("400000");
     for out in ["s.parquet", "s"] {
         assert_eq!(struck(&dir, out, libc::SIGKILL).signal(), Some(libc::SIGKILL));
-        assert!(dir.list().len() == 3, "a stray is left by SIGKILL: {:?}", dir.list());
+        // Its directory, and its lock where it was about to make or to move that.
+        assert!(dir.list().len() >= 3, "a stray is left by SIGKILL: {:?}", dir.list());
         dir.ok(&["transform", "m", "d", "-o", out, "--quiet"]);
         assert_eq!(dir.list(), ["d", "m", out]);
         remove(&dir, out);
