@@ -80,7 +80,7 @@ def test_large_states_are_merged_in_a_tree(rows: DataFrame, monkeypatch: pytest.
     whole = es.scan(rows, **X)
     monkeypatch.setattr(_jobs, "COLLECTED", 1_200)
     frame = Frame(rows, {**_options(), **X})
-    assert _jobs.fan_in(len(frame.empty_state())) < FILES
+    assert _jobs.fan_in(len(frame.empty_state())) == 2
     tree = es.scan(rows, **X)
     assert tree.n_rows == whole.n_rows == ROWS * FILES
     a, b = tree.solve(n_components=3), whole.solve(n_components=3)

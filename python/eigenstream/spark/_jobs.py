@@ -23,16 +23,23 @@ COLLECTED = 64 << 20
 ERRORS = {"ValueError": ValueError, "MemoryError": MemoryError, "ArithmeticError": ArithmeticError}
 
 
+def on_disk() -> Any:
+    """States wait on the executors' disks: in their heaps they would take the room that merges need."""
+    from pyspark.storagelevel import StorageLevel
+
+    return StorageLevel.DISK_ONLY
+
+
 def fan_in(each: int) -> int:
     """States of this many bytes that one task adds up."""
-    return max(2, min(64, 4 * COLLECTED // max(1, each)))
+    return max(2, min(64, COLLECTED // max(1, each)))
 
 
 def fold(frame: Frame, empty: bytes, kind: str = "State", model: Optional[bytes] = None,
          width: Optional[int] = None) -> bytes:
     """The sums of all rows."""
     task = _tasks.fold(empty, kind, width or frame.n_features, frame.packed, model)
-    levels = [frame.df.mapInArrow(task, _tasks.SUMS).persist()]
+    levels = [frame.df.mapInArrow(task, _tasks.SUMS).persist(on_disk())]
     try:
         return _collected(frame, levels, empty, kind)
     finally:
@@ -50,7 +57,7 @@ def _collected(frame: Frame, levels: "List[DataFrame]", empty: bytes, kind: str)
         together = fan_in(told.largest)
         slot = F.floor(F.col("part") / together)
         merged = levels[-1].groupBy(slot.alias("slot")).applyInArrow(_tasks.merge(kind), _tasks.SUMS)
-        levels.append(merged.withColumn("part", F.floor(F.col("part") / together)).persist())
+        levels.append(merged.withColumn("part", F.floor(F.col("part") / together)).persist(on_disk()))
         told = _told(levels[-1])
     sums = levels[-1]
     rows = sorted(sums.select("part", "sums").collect(), key=lambda row: int(row["part"]))
