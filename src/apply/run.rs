@@ -148,7 +148,7 @@ impl ApplyPlan<'_, '_> {
     ) -> Result<Totals> {
         let whole = self.table.read(&ReadRequest { limit, ..self.request.clone() })?;
         let source = match &self.shard {
-            Some(shard) => UnitSubset::range(&*whole, shard.units(whole.units())),
+            Some(_) => UnitSubset::of_shard(&*whole, self.shard),
             None => UnitSubset::without_inputs(&*whole, done),
         };
         // Few units leave threads over, which comparisons with a kernel's rows can use.

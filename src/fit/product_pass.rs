@@ -11,9 +11,7 @@ use crate::listen::{Listener, Watch};
 use crate::model::InputEntry;
 use crate::pass;
 use crate::product::PassSums;
-use crate::source::{
-    ReadCost, ReadLimit, ReadRequest, Shard, Source, Table, UnitSubset, block_rows,
-};
+use crate::source::{ReadCost, ReadLimit, ReadRequest, Shard, Table, UnitSubset, block_rows};
 use crate::words::megabytes;
 
 impl PassSums {
@@ -32,8 +30,7 @@ impl PassSums {
         request.features.check(table)?;
         let (threads, limit) = self.crew(&table.cost(&request)?, resources)?;
         let all = table.read(&ReadRequest { limit, ..request })?;
-        let units = shard.map_or(0..all.units().len(), |shard| shard.units(all.units()));
-        let source = UnitSubset::range(&*all, units);
+        let source = UnitSubset::of_shard(&*all, shard);
         let stage = pass::stage(format!("pass {}", self.about.pass), "rows", &source, 0);
         let watch = Watch::new(listener, stage);
         let (sums, tally) = pass::fold(&source, threads, &watch, || self.sums.clone())?;

@@ -3,7 +3,7 @@
 //! Enters: blocks. Leaves: as many blocks of as many rows, with the same labels and weights. Held:
 //! nothing beside the block.
 
-use super::{Block, Source, Unit, Values};
+use super::{Block, Shard, Source, Unit, Values};
 use crate::error::{Place, Result};
 use ndarray::Array2;
 use std::ops::Range;
@@ -78,8 +78,13 @@ pub(crate) struct UnitSubset<'a> {
 }
 
 impl<'a> UnitSubset<'a> {
-    /// Some units that follow each other.
-    pub(crate) fn range(inner: &'a dyn Source, units: Range<usize>) -> UnitSubset<'a> {
+    /// The units of a shard; all of them without one.
+    pub(crate) fn of_shard(inner: &'a dyn Source, shard: Option<Shard>) -> UnitSubset<'a> {
+        let all = inner.units();
+        UnitSubset::range(inner, shard.map_or(0..all.len(), |shard| shard.units(all)))
+    }
+
+    fn range(inner: &'a dyn Source, units: Range<usize>) -> UnitSubset<'a> {
         UnitSubset {
             inner,
             units: inner.units()[units.clone()].to_vec(),

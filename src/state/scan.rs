@@ -415,8 +415,7 @@ impl<'t> ScanPlan<'t> {
         start.tell_others(&entries, listener);
         start.about.ledger.extend(entries);
         let all = self.plan.table.read(&self.plan.problem.request)?;
-        let units = self.shard.map_or(0..all.units().len(), |shard| shard.units(all.units()));
-        let source = UnitSubset::range(&*all, units);
+        let source = UnitSubset::of_shard(&*all, self.shard);
         let of = source.units().len();
         let mut from = 0;
         if let Some(path) = checkpoint.map(|c| &c.path).filter(|p| p.exists()) {
